@@ -67,7 +67,7 @@ class KeyValueCache:
     @property
     def capacity(self) -> int:
         """Tokens that an entry can have."""
-        return self._used("capacity")[0].shape[2]
+        return self._used("capacity")[1].shape[2]
 
     @property
     def dtype(self) -> torch.dtype:
@@ -81,13 +81,12 @@ class KeyValueCache:
 
     @property
     def key(self) -> Tensor:
-        """[B, Hk, longest length, D], a view; numbers beyond the length of an entry are unspecified."""
-        key, _, lengths = self._used("key")
-        return key[:, :, : int(lengths.max())]
+        """[B, Hk, longest length, D], a copy; numbers beyond the length of an entry are unspecified."""
+        return torch.ops.cogwheel.cache_keys.default(*self._used("key"))
 
     @property
     def value(self) -> Tensor:
-        """[B, Hv, longest length, Dv], a view like ``key``."""
+        """[B, Hv, longest length, Dv], a view; numbers beyond the length of an entry are unspecified."""
         _, value, lengths = self._used("value")
         return value[:, :, : int(lengths.max())]
 

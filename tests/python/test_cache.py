@@ -49,6 +49,19 @@ def test_caches_of_a_batch_give_what_a_loop_gives():
     attend = lambda *tensors: torch.ops.cogwheel.cache_attend(*tensors, None, "cog", parameters=[], parameter_names=[])
     every = (query, key, value, lengths)
     torch.testing.assert_close(torch.func.vmap(attend)(*every), torch.stack([attend(*each) for each in zip(*every)]))
+    # Keys as a cache keeps them, and queries of several texts over one cache; with a gradient, keys are read in rows.
+    caches = [torch.ops.cogwheel.make_cache(2, 1, 6, 16, None, None, torch.float32) for _ in range(3)]
+    for cache, *appended in zip(caches, key, value, lengths):
+        torch.ops.cogwheel.cache_append(*cache, *appended)
+    kept = [query, *(torch.stack(parts) for parts in zip(*caches))]
+    expected = torch.stack([attend(*each) for each in zip(*every)])
+    torch.testing.assert_close(torch.func.vmap(attend)(*kept), expected)
+    last = [part.movedim(0, -1) for part in kept]
+    torch.testing.assert_close(torch.func.vmap(attend, -1)(*last), expected)
+    one = torch.func.vmap(lambda each: attend(each, *caches[0]))(query)
+    torch.testing.assert_close(one, torch.stack([attend(each, *caches[0]) for each in query]))
+    gradient = torch.func.grad(lambda *tensors: attend(*tensors).square().sum())
+    torch.testing.assert_close(gradient(*(part[0] for part in kept)), gradient(*(part[0] for part in every)))
 
 
 @pytest.mark.parametrize("biased", [False, True], ids=["plain", "biased"])

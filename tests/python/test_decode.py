@@ -142,6 +142,50 @@ def test_16_bits(mechanism, dtype):
     assert (decoded.double() - exact).abs().max() <= 1.01 * (expected.double() - exact).abs().max()
 
 
+DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+
+
+@pytest.mark.parametrize("head_dim", [9, 16, 64])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_cache_holds_what_was_appended(dtype, head_dim):
+    """In steps that begin and end anywhere in the panels of 64 keys that a cache keeps, by tensors of any strides."""
+    generator = torch.Generator().manual_seed(head_dim)
+    key, value = (torch.randn(2, 200, 3, head_dim, generator=generator).to(dtype).transpose(1, 2) for _ in range(2))
+    cache = cogwheel.KeyValueCache(2, 3, 200, head_dim, dtype=dtype)
+    ends = [1, 2, 63, 64, 65, 129, 199, 200]
+    for begin, end in zip([0, *ends], ends):
+        cache.append(key[:, :, begin:end], value[:, :, begin:end])
+        assert_same_bits(cache.key, key[:, :, :end])
+        assert_same_bits(cache.value, value[:, :, :end])
+    cache.crop(torch.tensor([70, 130]))
+    cache.append(-key[:, :, :70], value[:, :, :70], torch.tensor([70, 3]))
+    assert_same_bits(cache.key[0], torch.cat([key[0, :, :70], -key[0, :, :70]], 1))
+    assert_same_bits(cache.key[1, :, :133], torch.cat([key[1, :, :130], -key[1, :, :3]], 1))
+    assert_same_bits(cache.fork([1]).key, cache.key[1:, :, :133])
+
+
+@pytest.mark.parametrize("queries", [1, 3, 40])
+@pytest.mark.parametrize("head_dim", [9, 16, 64])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("mechanism", ["cog", "differential"])
+def test_keys_of_a_cache_give_the_bits_of_keys_in_rows(mechanism, dtype, head_dim, queries):
+    """Also where what was cropped and what another entry has beyond this one's length is not finite."""
+    tokens = 700
+    inputs = grid_inputs(mechanism, Shape(2, 4, 2, tokens, tokens, head_dim, 20)).to(dtype)
+    last = inputs.query[:, :, -queries:]
+    options = {"scale": inputs.scale, **inputs.parameters}
+    for window in (None, 70):
+        cache = cache_for(inputs, 3 * tokens)
+        cache.append(*(torch.full_like(x, torch.nan) for x in (inputs.key, inputs.value)))
+        cache.crop(0)
+        cache.append(inputs.key, inputs.value)
+        expected = cogwheel.attention(last, inputs.key, inputs.value, mechanism, causal=True, window=window, **options)
+        assert_same_bits(cache.attend(last, mechanism, window=window, **options), expected)
+        # The second entry is the longer one now.
+        cache.append(*(torch.full_like(x, torch.nan)[:, :, :50] for x in (inputs.key, inputs.value)), torch.tensor([0, 50]))
+        assert_same_bits(cache.attend(last, mechanism, window=window, **options)[0], expected[0])
+
+
 @pytest.mark.parametrize("mechanism", ["softmax", "cog", "sigmoid", "relu_mean"])
 @pytest.mark.parametrize("window", [None, 20])
 def test_entries_of_different_lengths(mechanism, window):

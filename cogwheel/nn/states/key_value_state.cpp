@@ -32,7 +32,7 @@ void KeyValueState::keep_as(NumberType type) {
     throw UsageError(expected_got("cache", "a model in float32", at::toString(cache_.key().scalar_type())));
   rounds_ = type == NumberType::bfloat16;
   if (type == NumberType::int8) scales_ = empty_cache(cache_, 1, 1, at::kFloat);
-  cache_ = empty_cache(cache_, cache_.key().size(3), cache_.value().size(3),
+  cache_ = empty_cache(cache_, cache_.head_dim(), cache_.value().size(3),
                        type == NumberType::int8 ? at::kChar : at::kBFloat16);
 }
 
@@ -53,10 +53,18 @@ at::Tensor KeyValueState::read_query(const at::Tensor& query) const { return rou
 
 at::Tensor KeyValueState::rounded(const at::Tensor& given) const { return rounds_ ? given.to(at::kBFloat16) : given; }
 
-at::Tensor KeyValueState::read(const at::Tensor& part, const at::Tensor& scale) const {
-  const at::Tensor kept = part.narrow(2, 0, longest());
-  if (scales_) return kept.to(at::kFloat).mul_(scale.narrow(2, 0, longest()));
+at::Tensor KeyValueState::widened(const at::Tensor& kept, const at::Tensor& scale) const {
+  if (scales_) return kept.to(at::kFloat).mul_(scale);
   return rounds_ ? kept.to(at::kFloat) : kept;
+}
+
+at::Tensor KeyValueState::keys(std::int64_t first, std::int64_t count) const {
+  return widened(cache_.keys(first, count), scales_ ? scales_->keys(first, count) : at::Tensor());
+}
+
+at::Tensor KeyValueState::value() const {
+  const auto all = [&](const at::Tensor& part) { return part.narrow(2, 0, longest()); };
+  return widened(all(cache_.value()), scales_ ? all(scales_->value()) : at::Tensor());
 }
 
 void KeyValueState::crop(const at::Tensor& kept) {
@@ -70,14 +78,11 @@ void KeyValueState::forget(std::int64_t first, std::int64_t count) {
   const std::int64_t moved = longest() - first;
   if (!turn_back_ || moved <= 0) return;
   const torch::NoGradGuard no_grad;
-  const at::Tensor turned = turn_back_(key().narrow(2, first, moved).transpose(1, 2), count).transpose(1, 2);
-  if (!scales_) {
-    cache_.key().narrow(2, first, moved).copy_(turned);
-    return;
-  }
+  const at::Tensor turned = turn_back_(keys(first, moved).transpose(1, 2), count).transpose(1, 2);
+  if (!scales_) return cache_.write_keys_at(first, rounded(turned));
   const QuantizedRows again = quantized_rows(turned);
-  cache_.key().narrow(2, first, moved).copy_(again.numbers);
-  scales_->key().narrow(2, first, moved).copy_(again.scale.unsqueeze(-1));
+  cache_.write_keys_at(first, again.numbers);
+  scales_->write_keys_at(first, again.scale.unsqueeze(-1));
 }
 
 std::unique_ptr<LayerState> KeyValueState::fork(const at::Tensor& entries) const {
@@ -88,9 +93,11 @@ std::unique_ptr<LayerState> KeyValueState::fork(const at::Tensor& entries) const
 }
 
 std::int64_t KeyValueState::bytes() const {
-  const auto of_token = [](const at::Tensor& part) { return part.size(1) * part.size(3) * part.element_size(); };
-  std::int64_t each = of_token(cache_.key()) + of_token(cache_.value());
-  if (scales_) each += of_token(scales_->key()) + of_token(scales_->value());
+  const auto of_token = [](const ops::KeyValueCache& cache) {
+    const at::Tensor &key = cache.key(), &value = cache.value();
+    return key.size(1) * cache.head_dim() * key.element_size() + value.size(1) * value.size(3) * value.element_size();
+  };
+  const std::int64_t each = of_token(cache_) + (scales_ ? of_token(*scales_) : 0);
   return cache_.lengths().sum().item<std::int64_t>() * each;
 }
 

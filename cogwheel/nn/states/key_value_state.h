@@ -33,8 +33,8 @@ class KeyValueState : public LayerState {
 
   // What attention reads, in the model's type: queries as they are rounded, keys and values of the longest entry.
   at::Tensor read_query(const at::Tensor& query) const;
-  at::Tensor key() const { return read(cache_.key(), scales_ ? scales_->key() : at::Tensor()); }
-  at::Tensor value() const { return read(cache_.value(), scales_ ? scales_->value() : at::Tensor()); }
+  at::Tensor key() const { return keys(0, longest()); }
+  at::Tensor value() const;
 
   at::Tensor lengths() const override { return cache_.lengths(); }
   std::int64_t longest() const override { return cache_.longest(); }
@@ -45,7 +45,8 @@ class KeyValueState : public LayerState {
 
  private:
   at::Tensor rounded(const at::Tensor& given) const;
-  at::Tensor read(const at::Tensor& part, const at::Tensor& scale) const;
+  at::Tensor widened(const at::Tensor& kept, const at::Tensor& scale) const;
+  at::Tensor keys(std::int64_t first, std::int64_t count) const;
 
   ops::KeyValueCache cache_;
   std::optional<ops::KeyValueCache> scales_;  // of int8: [B, heads, tokens, 1]

@@ -13,6 +13,7 @@
 #include "cogwheel/ops/cache/cache_checks.h"
 #include "cogwheel/ops/support/checks.h"
 #include "cogwheel/ops/support/find_operator.h"
+#include "cogwheel/ops/support/key_panels.h"
 
 namespace cogwheel::ops {
 namespace {
@@ -84,7 +85,7 @@ at::Tensor decode(const at::Tensor& query, const at::Tensor& key, const at::Tens
   if (options.cu_seqlens) refuse("cu_seqlens", "none beside a cache", shape_text(*options.cu_seqlens));
   if (options.ranges) refuse("ranges", "none beside a cache", shape_text(*options.ranges));
   // Where the lengths cannot be read, as many keys as a bias has, or all.
-  c10::SymInt keys_unless_known = key.sym_size(2);
+  c10::SymInt keys_unless_known = value.sym_size(2);
   for (const auto* bias : {&options.bias, &options.energy_bias})
     if (*bias && (*bias)->dim() > 0 && (*bias)->sym_size(-1) != 1) keys_unless_known = (*bias)->sym_size(-1);
   const c10::SymInt keys = cache_longest(lengths, keys_unless_known);
@@ -94,7 +95,9 @@ at::Tensor decode(const at::Tensor& query, const at::Tensor& key, const at::Tens
   const auto [first_positions, key_lengths] = cache_positions(lengths, query_lengths, query.sym_size(2), keys);
   from_cache.first_positions = first_positions.to(query.device(), true);
   from_cache.key_lengths = key_lengths.to(query.device(), true);
-  return attention(query, key.narrow_symint(2, 0, keys), value.narrow_symint(2, 0, keys), mechanism, from_cache);
+  const at::Tensor held = first_keys(key, keys), values = value.narrow_symint(2, 0, keys);
+  return are_panels(key) ? attention_over_panels(query, held, values, mechanism, from_cache)
+                         : attention(query, held, values, mechanism, from_cache);
 }
 
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {

@@ -11,31 +11,44 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
+#include "cogwheel/attention/kernels/pairwise/pairwise.h"
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/ops/cache/cache_checks.h"
 #include "cogwheel/ops/cache/decode.h"
 #include "cogwheel/ops/pairwise/attention_schema.h"
+#include "cogwheel/ops/pairwise/pairwise_engine.h"
 #include "cogwheel/ops/support/find_operator.h"
+#include "cogwheel/ops/support/key_panels.h"
 #include "cogwheel/ops/support/recorded_node.h"
 #include "cogwheel/ops/support/unwritten_zeros.h"
 
 namespace cogwheel::ops {
 namespace {
 
-void check_part(const std::string& what, const at::Tensor& part, const at::Tensor& whole, std::int64_t tokens) {
+// Appended numbers of `width`, beside those that the cache has; `tokens` below 0: any number of them.
+void check_part(const std::string& what, const at::Tensor& part, const at::Tensor& whole, std::int64_t width,
+                std::int64_t tokens) {
   if (part.scalar_type() != whole.scalar_type() || part.device() != whole.device())
     refuse_cache(what, std::string(c10::toString(whole.scalar_type())) + " on " + whole.device().str(),
                  std::string(c10::toString(part.scalar_type())) + " on " + part.device().str());
   const bool fits = part.dim() == 4 && part.size(0) == whole.size(0) && part.size(1) == whole.size(1) &&
-                    (tokens < 0 || part.size(2) == tokens) && part.size(3) == whole.size(3);
+                    (tokens < 0 || part.size(2) == tokens) && part.size(3) == width;
   if (fits) return;
   const std::string length = tokens < 0 ? "tokens" : std::to_string(tokens);
   refuse_cache(what,
                "[" + std::to_string(whole.size(0)) + ", " + std::to_string(whole.size(1)) + ", " + length + ", " +
-                   std::to_string(whole.size(3)) + "]",
+                   std::to_string(width) + "]",
                shape_text(part));
+}
+
+// Whether the engine of a device reads such keys in panels.
+bool lie_in_panels(at::ScalarType type, at::Device device, std::int64_t head_dim) {
+  const PairwiseEngine* const engine = pairwise_engine(device.type());
+  return engine != nullptr && engine->key_panels && head_dim >= min_head_dim && head_dim <= max_head_dim &&
+         std::find(engine->dtypes.begin(), engine->dtypes.end(), type) != engine->dtypes.end();
 }
 
 }  // namespace
@@ -57,7 +70,10 @@ KeyValueCache::KeyValueCache(const KeyValueCacheSizes& sizes, at::ScalarType typ
   if (bytes >= 0x1p63) refuse_cache("memory", "fewer than 2^63 bytes", number_text(bytes));
   // Not an inference tensor, because any mode may write to it later.
   const c10::InferenceMode ordinary(false);
-  key_ = unwritten_zeros({batch, key_heads, capacity, head_dim}, type, device);
+  const std::vector<std::int64_t> rows{batch, key_heads, capacity, head_dim};
+  const std::vector<std::int64_t> keys =
+      lie_in_panels(type, device, head_dim) ? sizes_of_panels(batch, key_heads, capacity, head_dim, type) : rows;
+  key_ = unwritten_zeros(c10::fromIntArrayRefSlow(keys), type, device);
   value_ = unwritten_zeros({batch, value_heads, capacity, value_dim}, type, device);
   lengths_ = at::zeros({batch}, at::TensorOptions(at::kLong));
 }
@@ -73,8 +89,8 @@ std::int64_t KeyValueCache::longest() const { return cache_longest(lengths_, cap
 
 void KeyValueCache::append(const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& added) {
   check_used("append");
-  check_part("key", key, key_, -1);
-  check_part("value", value, value_, key.size(2));
+  check_part("key", key, key_, head_dim(), -1);
+  check_part("value", value, value_, value_.size(3), key.size(2));
   const std::int64_t batch = key.size(0), tokens = key.size(2);
   const at::Tensor counts =
       added ? checked_integers("lengths", *added, batch) : at::full({batch}, tokens, lengths_.options());
@@ -90,17 +106,15 @@ void KeyValueCache::append(const at::Tensor& key, const at::Tensor& value, const
   }
   const at::NoGradGuard no_gradient;
   auto* lengths = lengths_.mutable_data_ptr<std::int64_t>();
-  const auto copy = [&](const at::Tensor& to, const at::Tensor& from, std::int64_t b, std::int64_t entries) {
-    to.narrow(0, b, entries)
-        .narrow(2, lengths[b], numbers(counts)[b])
-        .copy_(from.detach().narrow(0, b, entries).narrow(2, 0, numbers(counts)[b]));
-  };
   for (std::int64_t b = 0; b < batch;) {
     // Entries of equal length are copied together.
     std::int64_t end = b + 1;
     while (end < batch && lengths[end] == lengths[b] && numbers(counts)[end] == numbers(counts)[b]) ++end;
-    copy(key_, key, b, end - b);
-    copy(value_, value, b, end - b);
+    const auto added_to = [&](const at::Tensor& part) {
+      return part.detach().narrow(0, b, end - b).narrow(2, 0, numbers(counts)[b]);
+    };
+    write_keys(key_.narrow(0, b, end - b), lengths[b], added_to(key));
+    value_.narrow(0, b, end - b).narrow(2, lengths[b], numbers(counts)[b]).copy_(added_to(value));
     b = end;
   }
   for (std::int64_t b = 0; b < batch; ++b) lengths[b] += numbers(counts)[b];
@@ -129,8 +143,10 @@ void KeyValueCache::forget(std::int64_t first, std::int64_t count) {
   auto* const lengths = lengths_.mutable_data_ptr<std::int64_t>();
   for (std::int64_t b = 0; b < lengths_.numel(); ++b) {
     const std::int64_t moved = lengths[b] - first - count;
-    for (const at::Tensor& part : {key_, value_})  // a copy, because the places may overlap
-      part[b].narrow(1, first, moved).copy_(part[b].narrow(1, first + count, moved).clone());
+    const at::Tensor keys = key_.narrow(0, b, 1), values = value_[b];
+    // Copies, because the places may overlap.
+    write_keys(keys, first, read_keys(keys, first + count, moved));
+    values.narrow(1, first, moved).copy_(values.narrow(1, first + count, moved).clone());
     lengths[b] -= count;
   }
 }
@@ -142,18 +158,30 @@ KeyValueCache KeyValueCache::fork(const at::Tensor& entries) const {
                       .key_heads = key_.size(1),
                       .value_heads = value_.size(1),
                       .capacity = capacity(),
-                      .head_dim = key_.size(3),
+                      .head_dim = head_dim(),
                       .value_dim = value_.size(3)},
                      key_.scalar_type(), key_.device());
   const at::NoGradGuard no_gradient;
   for (std::int64_t i = 0; i < chosen.numel(); ++i) {
     const std::int64_t entry = numbers(chosen)[i], length = numbers(lengths_)[entry];
-    copy.key_[i].narrow(1, 0, length).copy_(key_[entry].narrow(1, 0, length));
+    first_keys(copy.key_.narrow(0, i, 1), length).copy_(first_keys(key_.narrow(0, entry, 1), length));
     copy.value_[i].narrow(1, 0, length).copy_(value_[entry].narrow(1, 0, length));
     copy.lengths_.mutable_data_ptr<std::int64_t>()[i] = length;
   }
   return copy;
 }
+
+at::Tensor KeyValueCache::keys(std::int64_t first, std::int64_t count) const {
+  check_used("keys");
+  return read_keys(key_, first, count);
+}
+
+void KeyValueCache::write_keys_at(std::int64_t first, const at::Tensor& keys) {
+  check_used("keys");
+  write_keys(key_, first, keys);
+}
+
+std::int64_t KeyValueCache::head_dim() const { return head_dim_of(key_).expect_int(); }
 
 void KeyValueCache::free() { key_ = value_ = lengths_ = at::Tensor(); }
 
@@ -199,6 +227,12 @@ void crop(const at::Tensor& key, const at::Tensor& value, const at::Tensor& leng
 
 void crop_meta(const at::Tensor& key, const at::Tensor& value, const at::Tensor& lengths, const at::Tensor& kept) {
   if (lengths.is_cpu()) crop(key, value, lengths, kept);
+}
+
+// [B, Hk, longest, D], whose numbers beyond the length of an entry are unspecified.
+at::Tensor keys_of_cache(const at::Tensor& key, const at::Tensor& value, const at::Tensor& lengths) {
+  const KeyValueCache cache(key, value, lengths);
+  return cache.keys(0, cache.longest());
 }
 
 Tensors fork(const at::Tensor& key, const at::Tensor& value, const at::Tensor& lengths, const at::Tensor& entries) {
@@ -265,6 +299,7 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
       "cache_append(Tensor(a!) cache_key, Tensor(b!) cache_value, Tensor(c!) cache_lengths, Tensor key, Tensor value, "
       "Tensor? lengths) -> ()");
   library.def("cache_crop(Tensor cache_key, Tensor cache_value, Tensor(a!) cache_lengths, Tensor lengths) -> ()");
+  library.def("cache_keys(Tensor cache_key, Tensor cache_value, Tensor cache_lengths) -> Tensor", keys_of_cache);
   library.def(
       "cache_fork(Tensor cache_key, Tensor cache_value, Tensor cache_lengths, Tensor entries) -> (Tensor key, Tensor "
       "value, Tensor lengths)");

@@ -1,5 +1,5 @@
 // Keys and values of the tokens so far, for decoding token by token. Addresses are reserved once, for the capacity, and
-// memory is used only as it is written to.
+// memory is used only as it is written to. Keys lie as the device's engine reads them (ops/support/key_panels.h).
 //
 // Batch entries may differ in length. A refused call leaves the cache unchanged.
 #pragma once
@@ -27,8 +27,8 @@ class KeyValueCache {
   // Empty, for queries, keys and values of `type` on `device`; one of int8 only keeps them, and its owner widens them
   // (ops/cache/decode.h). Throws c10::ValueError for sizes below 1.
   KeyValueCache(const KeyValueCacheSizes& sizes, at::ScalarType type, at::Device device = at::kCPU);
-  // From the tensors of another cache, which it shares: key [B, Hk, capacity, D], value [B, Hv, capacity, Dv], lengths
-  // [B] int64 on the host, where a length is read without waiting for a device.
+  // From the tensors of another cache, which it shares: key [B, Hk, capacity, D] or in panels, value [B, Hv, capacity,
+  // Dv], lengths [B] int64 on the host, where a length is read without waiting for a device.
   KeyValueCache(at::Tensor key, at::Tensor value, at::Tensor lengths);
 
   // Appends N tokens to each entry, key [B, Hk, N, D] and value [B, Hv, N, Dv], or just the first added[b] to entry b.
@@ -54,13 +54,19 @@ class KeyValueCache {
   // times, as in beam search. Throws c10::ValueError for entries that do not exist.
   KeyValueCache fork(const at::Tensor& entries) const;
 
+  // Keys first … first + count − 1 of every entry, [B, Hk, count, D]: a copy; and others in their place. Where an entry
+  // is shorter, numbers are unspecified.
+  at::Tensor keys(std::int64_t first, std::int64_t count) const;
+  void write_keys_at(std::int64_t first, const at::Tensor& keys);
+
   // Frees the memory. Every call but `free` throws c10::ValueError from then on.
   void free();
 
-  const at::Tensor& key() const { return key_; }
+  const at::Tensor& key() const { return key_; }  // in rows or in panels
   const at::Tensor& value() const { return value_; }
   const at::Tensor& lengths() const { return lengths_; }  // [B] int64
-  std::int64_t capacity() const { return key_.size(2); }
+  std::int64_t capacity() const { return value_.size(2); }
+  std::int64_t head_dim() const;
   std::int64_t longest() const;  // length of the longest entry
 
  private:

@@ -22,6 +22,7 @@
 #include "cogwheel/ops/pairwise/scores.h"
 #include "cogwheel/ops/pairwise/statistics_of_weights.h"
 #include "cogwheel/ops/support/checks.h"
+#include "cogwheel/ops/support/key_panels.h"
 
 namespace cogwheel::ops {
 namespace {
@@ -57,7 +58,7 @@ at::Tensor identity_values(const Mechanism& mechanism, const at::Tensor& query, 
 
 at::Tensor attend_as_given(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
                            const at::Tensor& value, const AttentionOptions& given, std::string_view causal_mask,
-                           AskedStatistics* asked) {
+                           AskedStatistics* asked, const at::Tensor& panels) {
   if (mechanism.is_matrix()) {
     if (asked) {
       const at::NoGradGuard no_gradient;
@@ -75,8 +76,9 @@ at::Tensor attend_as_given(const Mechanism& mechanism, const at::Tensor& query, 
   const bool mixture = family.sub_heads > 1 || !family.subtracted.empty(), argmax = asked && asked->argmax;
   const WantedOutputs wanted{.wide = family.is_form(), .statistics = asked && !mixture, .argmax = argmax};
   const at::Tensor parameters = row_map_parameters(mechanism, given.parameters, query);
+  const at::Tensor& keys = panels.defined() ? panels : scored.key;
   const auto [output, shift, mass, statistics] =
-      pairwise(scored.query, scored.key, scored.value, parameters, family.member, options, wanted);
+      pairwise(scored.query, keys, scored.value, parameters, family.member, options, wanted);
   if (asked) asked->rows = statistics;
   if (!mixture) return output;
 
@@ -89,7 +91,7 @@ at::Tensor attend_as_given(const Mechanism& mechanism, const at::Tensor& query, 
                                      family.member, options, argmax);
   }
   if (coefficient) return subtract_sub_heads(output, *coefficient);
-  return output - std::get<0>(pairwise(scored.query, scored.key, scored.value, no_parameters(query), family.subtracted,
+  return output - std::get<0>(pairwise(scored.query, keys, scored.value, no_parameters(query), family.subtracted,
                                        options, {.wide = wanted.wide}));
 }
 
@@ -106,18 +108,25 @@ AttentionOptions widened(const AttentionOptions& given, const at::Tensor& query)
   return options;
 }
 
+// Whether keys reach the kernel as they are given.
+bool reads_keys_as_given(const Mechanism& mechanism, const AttentionOptions& options) {
+  return !mechanism.is_matrix() && !mechanism.takes_cosines() && options.score == "dot";
+}
+
 // Kernels widen 16-bit queries, keys and values as they read them, and give forms float32 outputs to combine. Other
-// scores and dense mechanisms are computed in float32 throughout. Results are rounded once.
+// scores and dense mechanisms are computed in float32 throughout. Results are rounded once. Where `panels` are defined,
+// the keys are read from there, and `key` has their sizes.
 at::Tensor attend(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                   const AttentionOptions& given, std::string_view causal_mask = mask::causal,
-                  AskedStatistics* asked = nullptr) {
+                  AskedStatistics* asked = nullptr, const at::Tensor& panels = {}) {
   const at::ScalarType computed = computed_type(query);
-  if (computed == query.scalar_type()) return attend_as_given(mechanism, query, key, value, given, causal_mask, asked);
+  if (computed == query.scalar_type())
+    return attend_as_given(mechanism, query, key, value, given, causal_mask, asked, panels);
   const AttentionOptions options = widened(given, query);
-  if (!mechanism.is_matrix() && !mechanism.takes_cosines() && given.score == "dot")
-    return attend_as_given(mechanism, query, key, value, options, causal_mask, asked).to(query.scalar_type());
+  if (reads_keys_as_given(mechanism, given))
+    return attend_as_given(mechanism, query, key, value, options, causal_mask, asked, panels).to(query.scalar_type());
   return attend_as_given(mechanism, query.to(computed), key.to(computed), value.to(computed), options, causal_mask,
-                         asked)
+                         asked, {})
       .to(query.scalar_type());
 }
 
@@ -173,6 +182,18 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
   check_parameter_names(found, options.parameters);
   check_score(found, query, key, options);
   return attend(found, query, key, value, options);
+}
+
+at::Tensor attention_over_panels(const at::Tensor& query, const at::Tensor& panels, const at::Tensor& value,
+                                 std::string_view mechanism, const AttentionOptions& options) {
+  const Mechanism& found = find_mechanism_of_attention(mechanism);
+  if (!reads_keys_as_given(found, options))
+    return attention(query, rows_of_panels(panels, value.sym_size(2)), value, mechanism, options);
+  const at::Tensor key = sizes_of_rows(panels, value.sym_size(2));
+  check_attention(query, key, value, found.sub_heads());
+  check_parameter_names(found, options.parameters);
+  check_score(found, query, key, options);
+  return attend(found, query, key, value, options, mask::causal, nullptr, panels);
 }
 
 at::Tensor attention_weights(const at::Tensor& query, const at::Tensor& key, std::string_view mechanism,

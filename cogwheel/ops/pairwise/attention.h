@@ -39,6 +39,10 @@ struct AttentionOptions {
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      std::string_view mechanism = "softmax", const AttentionOptions& options = {});
 
+// The same of the keys of a cache, the first M of those in `panels` (ops/support/key_panels.h); value [B, Hk, M, Dv].
+at::Tensor attention_over_panels(const at::Tensor& query, const at::Tensor& panels, const at::Tensor& value,
+                                 std::string_view mechanism, const AttentionOptions& options);
+
 // The weights that `attention` applies to the values, [B, H, N, M]: 0 where a key is hidden. Computed by the same
 // kernel, with the identity as values. For pictures: time and memory grow with N·M.
 at::Tensor attention_weights(const at::Tensor& query, const at::Tensor& key, std::string_view mechanism = "softmax",

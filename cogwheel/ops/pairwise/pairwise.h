@@ -7,11 +7,12 @@
 //   mean
 //
 // parameters [Hq, P] in float64: the map's P learnable scalars for each query head (P is 0 for most). query [B, Hq, N,
-// D], key [B, Hv·sub_heads, M, D], value [B, Hv, M, Dv], or without columns (Dv = 0), which stands for the identity:
-// the output is then the weights [B, Hq, N, M]; shift and mass are m and G of each row [B, Hq, N] (the table in
-// attention/mechanisms/contract.h names them), which backward needs and which have no gradient; statistics are [8, B,
-// Hq, N] where they are wanted (attention/kernels/pairwise/row_statistics.h), else empty, and have no gradient either.
-// H = Hq / sub_heads are the heads of the output.
+// D], key [B, Hv·sub_heads, M, D] or, forward, in panels (ops/support/key_panels.h), value [B, Hv, M, Dv], or without
+// columns (Dv = 0), which stands for the identity: the output is then the weights [B, Hq, N, M]; shift and mass are m
+// and G of each row [B, Hq, N] (the table in attention/mechanisms/contract.h names them), which backward needs and
+// which have no gradient; statistics are [8, B, Hq, N] where they are wanted
+// (attention/kernels/pairwise/row_statistics.h), else empty, and have no gradient either. H = Hq / sub_heads are the
+// heads of the output.
 #pragma once
 #include <ATen/core/Tensor.h>
 

@@ -10,6 +10,7 @@
 
 #include "cogwheel/ops/pairwise/dense_pairwise.h"
 #include "cogwheel/ops/support/checks.h"
+#include "cogwheel/ops/support/key_panels.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
 namespace cogwheel::ops {
@@ -61,6 +62,9 @@ PairwiseOutputs pairwise_autograd(const at::Tensor& query, const at::Tensor& key
                                   const PairwiseOptions& options, const WantedOutputs& outputs) {
   const variable_list inputs = pairwise_inputs(query, key, value, parameters, options);
   check_constants(inputs);
+  if (are_panels(key) && (has_tangent(inputs) || needs_record(inputs)))  // derivatives are of rows
+    return pairwise_autograd(query, rows_of_panels(key, value.sym_size(2)), value, parameters, mechanism, options,
+                             outputs);
   at::Tensor output, shift, mass, statistics;
   {
     const at::AutoDispatchBelowADInplaceOrView below;

@@ -24,6 +24,8 @@ struct PairwiseCall {
   at::Tensor query, key, value, parameters;
   std::string_view mechanism;  // a row map
   const PairwiseOptions& options;
+  // Where defined, the keys in panels (ops/support/key_panels.h), for forward alone; `key` then has just their sizes.
+  at::Tensor key_panels = {};
 };
 
 // Memory of the results of forward, in the dtypes and sizes that pairwise.h names; `statistics` has no numbers unless
@@ -66,6 +68,7 @@ struct PairwiseEngine {
   PairwiseOptionSet options = {};
   bool weights = false;     // values that stand for the identity
   bool statistics = false;  // of the weights of each row
+  bool key_panels = false;  // keys in panels, of scores that are products: caches keep them so for this engine
   // Whether they compute this call, of which they have all of the above; null: every one.
   bool (*serves)(const PairwiseCall&) = nullptr;
 

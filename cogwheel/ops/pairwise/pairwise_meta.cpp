@@ -5,13 +5,15 @@
 #include "cogwheel/ops/pairwise/pairwise.h"
 #include "cogwheel/ops/pairwise/pairwise_call.h"
 #include "cogwheel/ops/support/checks.h"
+#include "cogwheel/ops/support/key_panels.h"
 
 namespace cogwheel::ops {
 namespace {
 
-PairwiseOutputs pairwise_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+PairwiseOutputs pairwise_meta(const at::Tensor& query, const at::Tensor& given_key, const at::Tensor& value,
                               const at::Tensor&, std::string_view, const PairwiseOptions& options,
                               const WantedOutputs& wanted) {
+  const at::Tensor key = are_panels(given_key) ? sizes_of_rows(given_key, value.sym_size(2)) : given_key;
   check_heads_of_values(query, key, value, options.sub_heads);
   return {empty_output(query, key, value, wanted.wide), empty_totals(query), empty_totals(query),
           empty_statistics(query, query.sym_size(1), wanted.statistics)};

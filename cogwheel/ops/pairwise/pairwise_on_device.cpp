@@ -15,6 +15,7 @@
 #include "cogwheel/ops/support/checks.h"
 #include "cogwheel/ops/support/contiguous_width.h"
 #include "cogwheel/ops/support/engine.h"
+#include "cogwheel/ops/support/key_panels.h"
 
 namespace cogwheel::ops {
 namespace {
@@ -47,7 +48,8 @@ PairwiseCall with_contiguous_rows(const PairwiseCall& call) {
           with_contiguous_width(call.value),
           call.parameters.contiguous(),
           call.mechanism,
-          call.options};
+          call.options,
+          call.key_panels.defined() ? with_contiguous_panels(call.key_panels) : at::Tensor()};
 }
 
 // Makes the device of a tensor the current one, as kernels expect.
@@ -63,9 +65,10 @@ class CurrentDevice {
 
 }  // namespace
 
-PairwiseOutputs pairwise_on_device(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+PairwiseOutputs pairwise_on_device(const at::Tensor& query, const at::Tensor& given_key, const at::Tensor& value,
                                    const at::Tensor& parameters, std::string_view mechanism,
                                    const PairwiseOptions& options, const WantedOutputs& wanted) {
+  const at::Tensor key = are_panels(given_key) ? sizes_of_rows(given_key, value.size(2)) : given_key;
   check_engine_choice();
   check_heads_of_values(query, key, value, options.sub_heads);
   check_options(query, key, options);
@@ -73,9 +76,15 @@ PairwiseOutputs pairwise_on_device(const at::Tensor& query, const at::Tensor& ke
   const PairwiseResults results{empty_output(query, key, value, wanted.wide), empty_totals(query), empty_totals(query),
                                 empty_statistics(query, query.size(1), wanted.statistics)};
   if (results.output.numel() > 0) {
-    const PairwiseCall call{query, key, value, parameters, mechanism, options};
+    PairwiseCall call{query, key, value, parameters, mechanism, options};
     const PairwiseEngine* const engine = engine_for(
         call, [&](const PairwiseEngine& each) { return wanted.statistics && !each.statistics ? "statistics" : ""; });
+    if (are_panels(given_key)) {
+      if (engine != nullptr && engine->key_panels && !options.score_weight)
+        call.key_panels = given_key;
+      else
+        call.key = rows_of_panels(given_key, value.size(2));
+    }
     if (engine != nullptr) {
       const CurrentDevice of_query(query);
       engine->forward(with_contiguous_rows(call), wanted, results);

@@ -114,6 +114,8 @@ void describe(PairwiseProblem<T>& problem, const PairwiseCall& call, HeldOptions
   problem.query = heads_view<const T>(call.query);
   problem.key = heads_view<const T>(call.key);
   problem.value = heads_view<const T>(call.value);
+  if (call.key_panels.defined())
+    problem.key_panels = KeyPanels<T>(heads_view<const T>(call.key_panels), problem.shape.head_dim);
 }
 template void describe(PairwiseProblem<float>&, const PairwiseCall&, HeldOptions&);
 template void describe(PairwiseProblem<double>&, const PairwiseCall&, HeldOptions&);

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +16,8 @@ from cogwheel.bench.timing import Timing, take_turns
 
 READ = "reading K and V"
 TORCH = "torch softmax"
-# Turns alternate between several caches, which together are larger than any last-level cache of a processor.
+T = TypeVar("T")
+# Turns alternate between several caches, or their numbers in tensors, which together are larger than any last-level cache of a processor.
 MIN_BYTES = 256 << 20
 
 
@@ -40,15 +42,19 @@ class Case:
         return math.ceil(MIN_BYTES / self.cache_bytes)
 
 
-def filled_caches(case: Case, halves: int, generator: torch.Generator) -> list[cogwheel.KeyValueCache]:
-    """Each with the same numbers; `halves` is 2 for a difference of two maps."""
+def numbers_of(case: Case, halves: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Keys and values; `halves` is 2 for a difference of two maps."""
     heads, width, dtype = case.heads // halves, halves * case.head_dim, DTYPES[case.dtype]
     key = torch.randn(case.batch, case.heads, case.length, case.head_dim, generator=generator).to(dtype)
     value = torch.randn(case.batch, heads, case.length, width, generator=generator).to(dtype)
+    return key, value
+
+
+def filled_caches(case: Case, key: Tensor, value: Tensor) -> list[cogwheel.KeyValueCache]:
+    """Each with the same numbers."""
+    (batch, heads, length, head_dim), (_, value_heads, _, width) = key.shape, value.shape
     caches = [
-        cogwheel.KeyValueCache(
-            case.batch, case.heads, case.length, case.head_dim, width, value_heads=heads, dtype=dtype
-        )
+        cogwheel.KeyValueCache(batch, heads, length, head_dim, width, value_heads=value_heads, dtype=key.dtype)
         for _ in range(case.caches)
     ]
     for cache in caches:
@@ -94,11 +100,13 @@ def measure(mechanisms: list[str], case: Case, *, seconds: float) -> dict[str, T
     """Times all of them in turn, each on the next of the caches."""
     generator = torch.Generator().manual_seed(0)
     query = torch.randn(case.batch, case.heads * case.group, 1, case.head_dim, generator=generator).to(DTYPES[case.dtype])
-    plain = filled_caches(case, 1, generator)
-    differences = filled_caches(case, 2, generator) if any(map(is_difference, mechanisms)) else []
+    key, value = numbers_of(case, 1, generator)
+    plain = filled_caches(case, key, value)
+    tensors = [(key.clone(), value.clone()) for _ in range(case.caches)]
+    differences = filled_caches(case, *numbers_of(case, 2, generator)) if any(map(is_difference, mechanisms)) else []
     turn = dict.fromkeys([READ, TORCH, *mechanisms], 0)
 
-    def job(name: str, caches: list[cogwheel.KeyValueCache], call: Callable[[cogwheel.KeyValueCache], object]):
+    def job(name: str, caches: list[T], call: Callable[[T], object]):
         def next_turn() -> None:
             with torch.no_grad():
                 call(caches[turn[name] % len(caches)])
@@ -107,11 +115,11 @@ def measure(mechanisms: list[str], case: Case, *, seconds: float) -> dict[str, T
         return next_turn
 
     jobs = {
-        READ: job(READ, plain, lambda cache: read(cache.key, cache.value)),
+        READ: job(READ, tensors, lambda both: read(*both)),
         TORCH: job(
             TORCH,
-            plain,
-            lambda cache: F.scaled_dot_product_attention(query, cache.key, cache.value, enable_gqa=case.group > 1),
+            tensors,
+            lambda both: F.scaled_dot_product_attention(query, *both, enable_gqa=case.group > 1),
         ),
     }
     for name in mechanisms:

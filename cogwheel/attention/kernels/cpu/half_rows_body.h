@@ -1,5 +1,6 @@
 // half_rows.h for one instruction set.
 #pragma once
+#include "cogwheel/attention/kernels/cpu/bfloat16_lanes.h"
 #include "cogwheel/attention/kernels/cpu/half_rows.h"
 
 namespace cogwheel::HWY_NAMESPACE {
@@ -11,11 +12,8 @@ using Bits = hn::RebindToUnsigned<Floats>;
 using HalfBits = hn::Rebind<std::uint16_t, Floats>;
 constexpr std::int64_t lanes = HWY_LANES(float);
 
-// A bfloat16 is the upper half of a float.
 struct BFloat16Rows {
-  static HWY_INLINE hn::Vec<Floats> widen(const std::uint16_t* from) {
-    return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(Bits(), hn::LoadU(HalfBits(), from))));
-  }
+  static HWY_INLINE hn::Vec<Floats> widen(const std::uint16_t* from) { return widened_bfloat16(from); }
   static HWY_INLINE void round(hn::Vec<Floats> x, std::uint16_t* to) {
     const Bits d;
     const auto bits = hn::BitCast(d, x);
@@ -112,6 +110,18 @@ void widen_rows(const std::uint16_t* from, Elements elements, std::int64_t row_s
                 std::int64_t width, float* to, std::int64_t to_stride) {
   (elements == Elements::bfloat16 ? widen_rows_of<BFloat16Rows> : widen_rows_of<Float16Rows>)(from, row_stride, count,
                                                                                               width, to, to_stride);
+}
+
+void widen_pairs(const std::uint16_t* from, std::int64_t count, std::int64_t width, float* to) {
+  const Bits d;
+  const auto upper = hn::Set(d, 0xffff0000);
+  for (std::int64_t p = 0; p < count; ++p, from += 2 * width, to += 2 * width)
+    for (std::int64_t x = 0; x < width; x += lanes) {
+      // Element by element, since 16-bit numbers are not 32-bit ones in memory.
+      const auto pairs = hn::BitCast(d, hn::LoadU(hn::Repartition<std::uint16_t, Bits>(), from + 2 * x));
+      hn::StoreU(hn::BitCast(Floats(), hn::ShiftLeft<16>(pairs)), Floats(), to + x);
+      hn::StoreU(hn::BitCast(Floats(), hn::And(pairs, upper)), Floats(), to + width + x);
+    }
 }
 
 void round_row(const float* from, std::int64_t width, Elements elements, std::uint16_t* to) {

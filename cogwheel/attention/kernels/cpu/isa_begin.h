@@ -20,6 +20,7 @@
 #include "cogwheel/attention/kernels/cpu/pair_rows.h"
 #include "cogwheel/attention/kernels/cpu/workspace.h"
 #include "cogwheel/attention/kernels/heads_view.h"
+#include "cogwheel/attention/kernels/key_panels.h"
 #include "cogwheel/core/parallel.h"
 #include "cogwheel/core/philox.h"
 #include "cogwheel/core/visibility.h"

@@ -11,7 +11,7 @@ constexpr int tile_rows = 6, tile_vectors = 4, lanes = 16;
 __m512bh as_pairs(__m512 bits) { return (__m512bh)bits; }  // NOLINT: the only way between the two types
 
 // A grid of tiles, so many below and beside each other.
-template <int rows, int vectors>
+template <int rows, int vectors, bool streamed>
 void multiply(std::int64_t down, std::int64_t across, std::int64_t pairs, const PairOperands& operands) {
   PairOperands x = operands;  // a copy that stores to C cannot alias
   for (std::int64_t below = 0; below < down; ++below, x.a += rows * x.a_row, x.c += rows * x.c_row)
@@ -25,6 +25,10 @@ void multiply(std::int64_t down, std::int64_t across, std::int64_t pairs, const 
           sum[r][v] = x.add ? _mm512_loadu_ps(c + r * x.c_row + v * lanes) : _mm512_setzero_ps();
       const float *a = x.a, *b = x.b_column(first);
       for (std::int64_t k = 0; k < pairs; ++k, a += x.a_pair, b += x.b_row) {
+        if constexpr (streamed)
+#pragma GCC unroll 4
+          for (int v = 0; v < vectors; ++v)
+            __builtin_prefetch(reinterpret_cast<const char*>(b + v * lanes) + stream_distance, 0, 2);
         __m512bh of_b[vectors];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) of_b[v] = as_pairs(_mm512_loadu_ps(b + v * lanes));
@@ -44,14 +48,18 @@ void multiply(std::int64_t down, std::int64_t across, std::int64_t pairs, const 
 
 using Tiles = void (*)(std::int64_t, std::int64_t, std::int64_t, const PairOperands&);
 
-template <int vectors>
-constexpr Tiles by_rows[tile_rows] = {multiply<1, vectors>, multiply<2, vectors>, multiply<3, vectors>,
-                                      multiply<4, vectors>, multiply<5, vectors>, multiply<6, vectors>};
-constexpr const Tiles* tiles[tile_vectors] = {by_rows<1>, by_rows<2>, by_rows<3>, by_rows<4>};
+template <int vectors, bool streamed>
+constexpr Tiles by_rows[tile_rows] = {multiply<1, vectors, streamed>, multiply<2, vectors, streamed>,
+                                      multiply<3, vectors, streamed>, multiply<4, vectors, streamed>,
+                                      multiply<5, vectors, streamed>, multiply<6, vectors, streamed>};
+template <bool streamed>
+constexpr const Tiles* by_vectors[tile_vectors] = {by_rows<1, streamed>, by_rows<2, streamed>, by_rows<3, streamed>,
+                                                   by_rows<4, streamed>};
 
 }  // namespace
 
 void pair_product(std::int64_t rows, std::int64_t vectors, std::int64_t pairs, const PairOperands& operands) {
+  const auto& tiles = operands.streamed ? by_vectors<true> : by_vectors<false>;
   const std::int64_t across = vectors / tile_vectors, left = vectors % tile_vectors;
   const auto of_rows = [&](std::int64_t from, std::int64_t down, std::int64_t height) {
     PairOperands part = operands;

@@ -12,6 +12,10 @@
 
 namespace cogwheel {
 
+// How far ahead of B numbers are asked for that come from memory, in bytes: a page, where the processor's own prefetch
+// ends. Of 2, 4, 8 and 16 KiB, 4 was best (docs/performance.md, Decoding).
+inline constexpr std::int64_t stream_distance = 4096;
+
 struct PairOperands {
   const float* a;  // pair k of row r at a[r·a_row + k·a_pair]
   std::int64_t a_row;
@@ -23,6 +27,7 @@ struct PairOperands {
   std::int64_t a_pair = 1;  // other than 1 only for a product that reads_columns
   // Where not 0, columns of B lie in panels of 64: column x in the one that begins at b + x / 64 · b_panel.
   std::int64_t b_panel = 0;
+  bool streamed = false;  // B comes from memory: a hint
 
   const float* b_column(std::int64_t x) const { return b + (b_panel == 0 ? x : x / 64 * b_panel + x % 64); }
 };

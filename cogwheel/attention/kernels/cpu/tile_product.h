@@ -8,10 +8,11 @@
 #pragma once
 #include <cstdint>
 
+#include "cogwheel/attention/kernels/key_panels.h"
+
 namespace cogwheel::HWY_NAMESPACE {
 
-// Keys of a packed panel: the widest register tile of any target, so that a panel serves all of them.
-constexpr std::int64_t panel_keys = 64;
+constexpr std::int64_t panel_keys = keys_of_panel;
 
 template <class T>
 struct ProductOperands {

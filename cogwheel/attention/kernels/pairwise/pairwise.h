@@ -11,6 +11,7 @@
 
 #include "cogwheel/attention/kernels/heads_view.h"
 #include "cogwheel/attention/kernels/isa.h"
+#include "cogwheel/attention/kernels/key_panels.h"
 #include "cogwheel/attention/kernels/pairwise/modifiers.h"
 #include "cogwheel/attention/kernels/pairwise/row_statistics.h"
 #include "cogwheel/core/parallel.h"
@@ -82,6 +83,8 @@ struct PairwiseProblem {
   // Values are the identity, value_dim = keys, and not read: the output is the weights. Work stays that of the scores.
   bool identity_values = false;
   HeadsView<const T> query = {}, key = {}, value = {};
+  // Forward only, of scores that are products: where there are any, these are the keys, and `key` is not read.
+  KeyPanels<T> key_panels = {};
   // What multiplies bfloat16 numbers, null for products of widened ones; by default chosen_pair_product().
   std::optional<const PairProduct*> pair_product = {};
 };

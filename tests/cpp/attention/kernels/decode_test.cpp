@@ -64,7 +64,22 @@ struct Result {
   bool operator==(const Result&) const = default;
 };
 
-Result run(const Call& call, const PairwiseKernel<double>& kernel, const Executor& executor = SerialExecutor()) {
+// The keys of a call in panels, with NaN beyond the last one.
+std::vector<double> panels_of_keys(const Call& call) {
+  const PairwiseShape& s = call.shape;
+  const std::int64_t head_size = panels_of(s.keys) * keys_of_panel * s.head_dim;
+  std::vector<double> panels(static_cast<std::size_t>(s.batch * s.key_heads() * head_size),
+                             std::numeric_limits<double>::quiet_NaN());
+  for (std::int64_t h = 0; h < s.batch * s.key_heads(); ++h)
+    for (std::int64_t j = 0; j < s.keys; ++j)
+      for (std::int64_t d = 0; d < s.head_dim; ++d)
+        panels[static_cast<std::size_t>(h * head_size + j / keys_of_panel * keys_of_panel * s.head_dim +
+                                        d * keys_of_panel + j % keys_of_panel)] = call.key_row(0, h, j)[d];
+  return panels;
+}
+
+Result run(const Call& call, const PairwiseKernel<double>& kernel, const Executor& executor = SerialExecutor(),
+           const std::vector<double>& panels = {}) {
   ContiguousProblem<double> problem(call.shape, 1);
   problem.query = call.query, problem.key = call.key, problem.value = call.value, problem.parameters = call.theta;
   for (std::vector<double>* written : {&problem.output, &problem.shift, &problem.mass})
@@ -73,7 +88,14 @@ Result run(const Call& call, const PairwiseKernel<double>& kernel, const Executo
                              .key_lengths = call.lengths.data(),
                              .first_positions = call.first_positions.data()};
   problem.rest.scale = call.scale;
-  kernel.forward(problem.forward(), executor);
+  PairwiseForward<double> forward = problem.forward();
+  if (!panels.empty()) {
+    forward.key = {};
+    const auto of_head = static_cast<std::int64_t>(panels.size()) / (call.shape.batch * call.shape.key_heads());
+    forward.key_panels =
+        KeyPanels<double>({panels.data(), call.shape.key_heads() * of_head, of_head, 0}, call.shape.head_dim);
+  }
+  kernel.forward(forward, executor);
   return {problem.output, problem.shift, problem.mass};
 }
 
@@ -127,6 +149,17 @@ TEST_P(DecodeEngine, MergesChunksExactly) {
       expect_agrees(call, Map::softmax, GetParam()->softmax);
       expect_agrees(call, Map::softmax_off_by_one, GetParam()->softmax_off_by_one);
       expect_agrees(call, Map::sigmoid, GetParam()->sigmoid);
+    }
+}
+
+// By the decode engine, and by the other one from 17 queries on.
+TEST_P(DecodeEngine, ReadsKeysInPanelsToTheBit) {
+  for (const std::int64_t queries : {1, 3, 40})
+    for (const std::int64_t window : {0, 70}) {
+      Call call(queries, 2);
+      call.window = window;
+      EXPECT_TRUE(run(call, GetParam()->softmax) ==
+                  run(call, GetParam()->softmax, SerialExecutor(), panels_of_keys(call)));
     }
 }
 

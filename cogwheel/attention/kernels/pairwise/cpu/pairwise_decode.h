@@ -1,9 +1,10 @@
 // Pairwise attention of few queries over many keys: the forward engine's arithmetic, split over the keys.
 //
-// A task takes the rows of every query head that reads one value head, against one chunk of the keys. It transposes 64
-// keys at a time into scratch that stays in the first-level cache, scores all rows, computes the weights of 256 keys at
-// a time and adds their values, so that each key and value is read from memory once. Its partial result is the shift
-// m_c, the mass G_c and the sums of each row; these are merged exactly, in the order of the chunks:
+// A task takes the rows of every query head that reads one value head, against one chunk of the keys. It reads panels
+// of 64 keys where a cache keeps them so, or else transposes 64 keys at a time into scratch that stays in the
+// first-level cache, scores all rows, computes the weights of 256 keys at a time and adds their values, so that each
+// key and value is read from memory once. Its partial result is the shift m_c, the mass G_c and the sums of each row;
+// these are merged exactly, in the order of the chunks:
 //   m = max_c m_c,   G = Σ_c exp(m_c − m) G_c,   Σ_j f(s_j) v_j = Σ_c exp(m_c − m) sums_c
 // A sink is a lower bound of every m_c and no part of any G_c, so that it counts once, in N.
 // Chunks follow from the number of keys alone: the result is the same for any number of threads, and whatever the
@@ -25,9 +26,11 @@ class DecodeEngine : ForwardEngine<Map, T> {
   using typename Forward::Buffers;
   // So that a task is long compared with the cost of starting it, and few partial results are merged.
   static constexpr std::int64_t min_chunk_keys = 512, max_chunks = 64;
+  // So that values that are widened stay in the first-level cache, as does what of a wide value another tile takes.
+  static constexpr std::int64_t value_rows = 32;
   static constexpr std::int64_t max_queries = 16, max_rows = 128;
 
-  // Besides the rows' buffers, one panel of keys and, unless they can be read in place, a block of values.
+  // Besides the rows' buffers, and unless they can be read in place, one panel of keys and a few values.
   struct Memory {
     Buffers rows;
     T *panel, *key_rows, *values;
@@ -111,11 +114,12 @@ class DecodeEngine : ForwardEngine<Map, T> {
   Memory take_memory(WorkspaceLayout& layout) const {
     Memory memory;
     memory.rows = take_rows(layout, true);
-    memory.panel = layout.take<T>(static_cast<std::size_t>(panel_keys * panel_width_));
-    memory.key_rows = layout.take<T>(
-        problem_.key.is_compute_dtype() || by_pairs_ ? 0 : static_cast<std::size_t>(panel_keys * shape_.head_dim));
+    const bool in_place = has_panels_in_place(problem_, by_pairs_);
+    memory.panel = layout.take<T>(in_place ? 0 : static_cast<std::size_t>(panel_keys * panel_width_));
+    memory.key_rows =
+        layout.take<T>(this->key_rows_widened() ? static_cast<std::size_t>(panel_keys * shape_.head_dim) : 0);
     const bool copied = !lies_in_whole_vectors(problem_.value, shape_.value_dim);
-    memory.values = layout.take<T>(copied ? static_cast<std::size_t>(block_keys * value_width_) : 0);
+    memory.values = layout.take<T>(copied ? static_cast<std::size_t>(value_rows * value_width_) : 0);
     return memory;
   }
 
@@ -207,6 +211,7 @@ class DecodeEngine : ForwardEngine<Map, T> {
     const std::int64_t end = std::min(seen.end - first_key, block_keys);
     const std::int64_t first = begin / V::lanes * V::lanes, last = padded<T>(end);
     score(heads, first_key, first, end, memory);
+    ask_for_values(heads, first_key + first);
     bool some_hidden = modified_;
     // In the order of the rows: α is written in whole vectors, which extend into the following rows.
     for (std::int64_t c = 0; c < shape_.sub_heads; ++c)
@@ -225,21 +230,18 @@ class DecodeEngine : ForwardEngine<Map, T> {
       const std::int64_t key_head = shape_.key_head(heads[static_cast<std::size_t>(c)].index);
       for (std::int64_t x = first; x < end;) {
         const std::int64_t from = x / panel_keys * panel_keys, to = std::min(from + panel_keys, end);
-        const Rows<T> keys = by_pairs_ ? pairs_of(problem_.key, batch, key_head, first_key + from)
-                                       : rows_of(problem_.key, batch, key_head, first_key + from, to - from,
-                                                 shape_.head_dim, memory.key_rows);
-        if (keys.data != memory.key_rows && first_key + from + 2 * panel_keys <= shape_.keys)
-          pack_keys<true>(problem_, keys, to - from, panel_width_, memory.panel);
-        else
-          pack_keys(problem_, keys, to - from, panel_width_, memory.panel);
+        const T* const panel = panel_of_keys(batch, key_head, first_key + from, to - from, memory);
         const auto tile = [&](std::int64_t row, std::int64_t rows, std::int64_t query_head) {
           score_tile<T>(problem_, by_pairs_, query_head,
                         {rows,
                          to - x,
                          {memory.rows.queries + row * query_width_, query_width_},
-                         keys_from(problem_, memory.panel, x - from, panel_width_),
+                         keys_from(problem_, panel, x - from, panel_width_),
                          memory.rows.scores + row * score_row + x,
-                         score_row});
+                         score_row,
+                         0,
+                         nullptr,
+                         has_panels_in_place(problem_, by_pairs_)});
         };
         if (!problem_.score_weight)
           tile(c * rows_of_sub_head, rows_of_sub_head, 0);
@@ -249,6 +251,21 @@ class DecodeEngine : ForwardEngine<Map, T> {
         x = to;
       }
     }
+  }
+
+  // Up to 64 keys from `first`, a multiple of 64, as score_tile takes them.
+  const T* panel_of_keys(std::int64_t batch, std::int64_t key_head, std::int64_t first, std::int64_t count,
+                         const Memory& memory) const {
+    if (problem_.key_panels.any())
+      return whole_panel(problem_, by_pairs_, batch, key_head, first / panel_keys, memory.panel);
+    const Rows<T> keys = by_pairs_
+                             ? pairs_of(problem_.key, batch, key_head, first)
+                             : rows_of(problem_.key, batch, key_head, first, count, shape_.head_dim, memory.key_rows);
+    if (keys.data != memory.key_rows && first + 2 * panel_keys <= shape_.keys)
+      pack_keys<true>(problem_, keys, count, panel_width_, memory.panel);
+    else
+      pack_keys(problem_, keys, count, panel_width_, memory.panel);
+    return memory.panel;
   }
 
   // Turns scores of up to 6 queries from r into weights; returns whether any key is hidden from any of them.
@@ -270,23 +287,44 @@ class DecodeEngine : ForwardEngine<Map, T> {
   // sums ← α·sums + weights · values, columns [first, end) of the weights.
   void add_values(const std::vector<QueryHead<Map>>& heads, std::int64_t first_key, std::int64_t first,
                   std::int64_t end, bool some_hidden, const Memory& memory) const {
-    const QueryHead<Map>& any = heads.front();
-    const Rows<T> values = in_whole_vectors(problem_.value, any.batch, shape_.value_head(any.index), first_key + first,
-                                            end - first, shape_.value_dim, memory.values);
-    const auto add = [&](std::int64_t row, std::int64_t rows, std::int64_t x, std::int64_t count) {
+    for (std::int64_t x = first; x < end; x += value_rows) {
+      if (x + value_rows >= end) ask_for_keys(heads, first_key + block_keys);
+      const bool begins = x == first;
+      add_value_rows(heads, first_key, x, std::min(x + value_rows, end), some_hidden, begins, memory);
+    }
+  }
+
+  // The same for a few of the columns; `begins`: the first of them, with α.
+  void add_value_rows(const std::vector<QueryHead<Map>>& heads, std::int64_t first_key, std::int64_t first,
+                      std::int64_t end, bool some_hidden, bool begins, const Memory& memory) const {
+    const HeadsView<const T>& view = problem_.value;
+    const std::int64_t batch = heads.front().batch, value_head = shape_.value_head(heads.front().index);
+    const std::int64_t vectors = vectors_of<T>(value_width_), count = end - first;
+    const auto streamed = [&]<class Element>(const Element* rows, std::int64_t stride) {
+      streamed_product<T, Element>(rows_, vectors, count,
+                                   {memory.rows.scores + first, score_row, rows, stride, memory.rows.sums, value_width_,
+                                    true, has_energy && begins ? memory.rows.alpha : nullptr});
+    };
+    if constexpr (std::is_same_v<T, float>)
+      if (!some_hidden && view.elements() == Elements::bfloat16 && value_width_ == shape_.value_dim)
+        return streamed(reinterpret_cast<const BFloat16*>(view.half_row(batch, value_head, first_key + first)),
+                        view.row_stride());
+    const Rows<T> values =
+        in_whole_vectors(view, batch, value_head, first_key + first, count, shape_.value_dim, memory.values);
+    const bool careful = some_hidden && any_non_finite(values, count, shape_.value_dim);
+    if (!careful && values.data != memory.values) return streamed(values.data, values.stride);
+    const auto add = [&](std::int64_t row, std::int64_t rows, std::int64_t x, std::int64_t columns, bool rescales) {
       const ProductOperands<T> operands{
           memory.rows.scores + row * score_row + x, score_row,   1, values.row(x - first), values.stride,
           memory.rows.sums + row * value_width_,    value_width_};
-      if constexpr (has_energy)
-        rescale_add_product<T>(rows, vectors_of<T>(value_width_), count, operands, memory.rows.alpha + row);
+      if (has_energy && rescales)
+        rescale_add_product<T>(rows, vectors, columns, operands, memory.rows.alpha + row);
       else
-        add_product<T>(rows, vectors_of<T>(value_width_), count, operands);
+        add_product<T>(rows, vectors, columns, operands);
     };
-    if (!some_hidden || !any_non_finite(values, end - first, shape_.value_dim))
-      return add(0, rows_, first, end - first);
+    if (!careful) return add(0, rows_, first, count, begins);
     // 0·NaN is NaN: each row takes just the values that it sees.
-    add(0, rows_, first, 0);
-    std::fill_n(memory.rows.alpha, rows_, T(1));
+    if (begins) add(0, rows_, first, 0, true);
     for (std::int64_t k = 0; k < heads_; ++k)
       for (std::int64_t i = 0; i < shape_.queries; ++i) {
         const QueryHead<Map>& head = heads[static_cast<std::size_t>(k)];
@@ -294,9 +332,32 @@ class DecodeEngine : ForwardEngine<Map, T> {
         for (std::int64_t x = first; x < end; ++x) {
           const std::int64_t key = first_key + x;
           if (key >= range.begin && key < range.end && !hides(problem_.modifiers, head.batch, head.output_head, i, key))
-            add(first_row(k) + i, 1, x, 1);
+            add(first_row(k) + i, 1, x, 1, false);
         }
       }
+  }
+
+  // The processor sees by itself that memory is read in order, but not where reading goes on elsewhere.
+  static void ask_for(const void* begin) {
+    constexpr int lines = 32, line = 64;
+    for (int i = 0; i < lines; ++i) __builtin_prefetch(static_cast<const char*>(begin) + i * line, 0, 2);
+  }
+
+  void ask_for_values(const std::vector<QueryHead<Map>>& heads, std::int64_t key) const {
+    const std::int64_t batch = heads.front().batch, value_head = shape_.value_head(heads.front().index);
+    if constexpr (std::is_same_v<T, float>)
+      if (!problem_.value.is_compute_dtype()) return ask_for(problem_.value.half_row(batch, value_head, key));
+    ask_for(problem_.value.row(batch, value_head, key));
+  }
+
+  void ask_for_keys(const std::vector<QueryHead<Map>>& heads, std::int64_t key) const {
+    if (!problem_.key_panels.any() || key >= shape_.keys) return;
+    const std::int64_t batch = heads.front().batch, key_head = shape_.key_head(heads.front().index),
+                       panel = key / panel_keys;
+    if constexpr (std::is_same_v<T, float>)
+      if (!problem_.key_panels.is_compute_dtype())
+        return ask_for(problem_.key_panels.half_panel(batch, key_head, panel));
+    ask_for(problem_.key_panels.panel(batch, key_head, panel));
   }
 
   void leave(std::int64_t chunk, const Buffers& rows, const Partial& partial) const {

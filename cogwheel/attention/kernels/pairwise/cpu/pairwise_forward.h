@@ -18,7 +18,7 @@ class ForwardEngine {
 
   // Keys and values of one head, ready for the products.
   struct Head {
-    const T* key_panels;               // [panels], as pack_keys leaves them
+    const T* key_panels;               // [panels], as score_tile takes them
     Rows<T> value;                     // [keys][value_dim], in whole vectors; or pairs of two keys
     const bool* value_has_non_finite;  // [panels]
   };
@@ -43,8 +43,7 @@ class ForwardEngine {
         shape_(problem.shape),
         modified_(problem.modifiers.any()),
         hides_keys_(modified_ || problem.visibility.differs_by_query()),
-        by_pairs_(problem.score_weight ? nullptr
-                                       : pair_product_for(problem, problem.query, problem.key, shape_.head_dim)),
+        by_pairs_(pair_product_of_keys(problem)),
         weights_by_pairs_(problem.identity_values ? nullptr : pair_product_with_rows(problem, problem.value)),
         group_rows_(group_rows_of(problem, by_pairs_)),
         entropies_known_(weights_are_exponentials<Map> && problem.statistics.wanted() && !modified_),
@@ -93,7 +92,8 @@ class ForwardEngine {
     };
     const auto head_of = [&](std::int64_t batch, std::int64_t key_head) {
       const HeadMemory memory = memory_of(batch * shape_.key_heads() + key_head);
-      return Head{memory.panels, whole_values(batch, key_head / shape_.sub_heads, memory.values), memory.flags};
+      return Head{panels_of_head(batch, key_head, memory),
+                  whole_values(batch, key_head / shape_.sub_heads, memory.values), memory.flags};
     };
     executor.run(key_heads, [&](std::int64_t index, int) {
       const std::int64_t batch = index / shape_.key_heads(), key_head = index % shape_.key_heads();
@@ -114,12 +114,12 @@ class ForwardEngine {
 
   HeadMemory take_head(WorkspaceLayout& layout) const {
     HeadMemory memory;
-    memory.panels = layout.take<T>(static_cast<std::size_t>(panels_ * panel_keys * panel_width_));
+    const bool in_place = has_panels_in_place(problem_, by_pairs_);
+    memory.panels = layout.take<T>(in_place ? 0 : static_cast<std::size_t>(panels_ * panel_keys * panel_width_));
     const bool copied = !problem_.identity_values && !lies_in_whole_vectors(problem_.value, shape_.value_dim);
     const std::int64_t value_rows = weights_by_pairs_ ? panels_ * panel_keys / 2 : shape_.keys;
     memory.values = layout.take<T>(copied ? static_cast<std::size_t>(value_rows * value_width_) : 0);
-    memory.key_rows = layout.take<T>(
-        problem_.key.is_compute_dtype() || by_pairs_ ? 0 : static_cast<std::size_t>(panel_keys * shape_.head_dim));
+    memory.key_rows = layout.take<T>(key_rows_widened() ? static_cast<std::size_t>(panel_keys * shape_.head_dim) : 0);
     memory.flags = layout.take<bool>(static_cast<std::size_t>(panels_));
     return memory;
   }
@@ -146,6 +146,22 @@ class ForwardEngine {
     return buffers;
   }
 
+  // Whether keys are widened before they are packed.
+  bool key_rows_widened() const { return !problem_.key_panels.any() && !problem_.key.is_compute_dtype() && !by_pairs_; }
+
+  const T* panels_of_head(std::int64_t batch, std::int64_t key_head, const HeadMemory& memory) const {
+    if (!has_panels_in_place(problem_, by_pairs_)) return memory.panels;
+    return whole_panel<T>(problem_, by_pairs_, batch, key_head, 0, nullptr);
+  }
+
+  // Leaves up to 64 keys from `first`, a multiple of 64, in `panel`.
+  void pack_panel(std::int64_t batch, std::int64_t key_head, std::int64_t first, std::int64_t count, T* key_rows,
+                  T* panel) const {
+    const Rows<T> keys = by_pairs_ ? pairs_of(problem_.key, batch, key_head, first)
+                                   : rows_of(problem_.key, batch, key_head, first, count, shape_.head_dim, key_rows);
+    pack_keys(problem_, keys, count, panel_width_, panel);
+  }
+
   Rows<T> whole_values(std::int64_t batch, std::int64_t value_head, const T* copy) const {
     if (problem_.identity_values) return {nullptr, 0};
     if (lies_in_whole_vectors(problem_.value, shape_.value_dim))
@@ -162,17 +178,18 @@ class ForwardEngine {
     const Rows<T> values = whole_values(batch, value_head, memory.values);
     for (std::int64_t p = 0; p < panels_; ++p) {
       const std::int64_t first = p * panel_keys, count = std::min(panel_keys, shape_.keys - first);
-      const Rows<T> keys = by_pairs_
-                               ? pairs_of(problem_.key, batch, key_head, first)
-                               : rows_of(problem_.key, batch, key_head, first, count, shape_.head_dim, memory.key_rows);
-      pack_keys(problem_, keys, count, panel_width_, memory.panels + first * panel_width_);
+      T* const panel = memory.panels + first * panel_width_;
+      if (!problem_.key_panels.any())
+        pack_panel(batch, key_head, first, count, memory.key_rows, panel);
+      else if (!has_panels_in_place(problem_, by_pairs_))
+        whole_panel(problem_, by_pairs_, batch, key_head, p, panel);
       if (with_values && weights_by_pairs_)
         memory.flags[p] = pack_row_pairs(problem_.value, batch, value_head, first, count, shape_.value_dim,
                                          memory.values + first / 2 * value_width_);
       else if (with_values && hides_keys_)
         memory.flags[p] = any_non_finite(Rows<T>{values.row(first), values.stride}, count, shape_.value_dim);
     }
-    return {memory.panels, values, memory.flags};
+    return {panels_of_head(batch, key_head, memory), values, memory.flags};
   }
 
   // One block of queries of one head against every key that it sees.

@@ -1,6 +1,7 @@
 // Shared by both directions of the pairwise engine: packing, and row maps applied to rows of a tile.
 #pragma once
 #include "cogwheel/attention/kernels/cpu/half_rows.h"
+#include "cogwheel/attention/kernels/cpu/streamed_product.h"
 #include "cogwheel/attention/kernels/cpu/tile_product.h"
 #include "cogwheel/attention/kernels/cpu/vector.h"
 #include "cogwheel/attention/kernels/pairwise/cpu/additive_score.h"
@@ -17,7 +18,6 @@ template <class T>
 constexpr std::int64_t padded(std::int64_t width) {
   return vectors_of<T>(width) * Vector<T>::lanes;
 }
-constexpr std::int64_t panels_of(std::int64_t keys) { return (keys + panel_keys - 1) / panel_keys; }
 
 // One query head of one batch entry: its map, and which keys its queries see.
 template <class Map>
@@ -171,6 +171,15 @@ const PairProduct* pair_product_for(const PairwiseProblem<T>& problem, const Hea
   return width % 2 == 0 && a.lies_in_pairs() && b.lies_in_pairs() ? pair_product_of(problem) : nullptr;
 }
 
+// That of queries and keys, or null.
+template <class T>
+const PairProduct* pair_product_of_keys(const PairwiseProblem<T>& problem) {
+  const std::int64_t head_dim = problem.shape.head_dim;
+  if (problem.score_weight) return nullptr;
+  if (!problem.key_panels.any()) return pair_product_for(problem, problem.query, problem.key, head_dim);
+  return problem.key_panels.are_pairs() && problem.query.lies_in_pairs() ? pair_product_of(problem) : nullptr;
+}
+
 // The product that multiplies by rows, in pairs of two, what float32 numbers are rounded to, or null; any width and
 // address will do.
 template <class T>
@@ -196,11 +205,17 @@ Rows<T> pairs_of(const HeadsView<const T>& view, std::int64_t batch, std::int64_
 
 template <class T>
 void product_of_pairs(const PairProduct& product, std::int64_t rows, std::int64_t vectors, std::int64_t pairs,
-                      const ProductOperands<T>& x) {
+                      const ProductOperands<T>& x, bool streamed = false) {
   if constexpr (std::is_same_v<T, float>)
-    product.multiply(
-        rows, vectors, pairs,
-        {.a = x.a, .a_row = x.a_row, .b = x.b, .b_row = x.b_row, .c = x.c, .c_row = x.c_row, .b_panel = x.b_panel});
+    product.multiply(rows, vectors, pairs,
+                     {.a = x.a,
+                      .a_row = x.a_row,
+                      .b = x.b,
+                      .b_row = x.b_row,
+                      .c = x.c,
+                      .c_row = x.c_row,
+                      .b_panel = x.b_panel,
+                      .streamed = streamed});
 }
 
 // The elements of a key in a panel: those of its row, or of its pairs; whole vectors of an additive score.
@@ -229,6 +244,31 @@ void pack_keys(const PairwiseProblem<T>& problem, const Rows<T>& keys, std::int6
     copy_scaled(keys.row(r), problem.shape.head_dim, Vector<T>(T(1)), panel + r * width);
 }
 
+// Whether keys lie in panels as score_tile takes them.
+template <class T>
+bool has_panels_in_place(const PairwiseProblem<T>& problem, const PairProduct* by_pairs) {
+  return problem.key_panels.any() && (by_pairs || problem.key_panels.is_compute_dtype());
+}
+
+// One of the panels of a key head as score_tile takes them: in place, or widened into `copy`.
+template <class T>
+const T* whole_panel(const PairwiseProblem<T>& problem, const PairProduct* by_pairs, std::int64_t batch,
+                     std::int64_t head, std::int64_t index, T* copy) {
+  const KeyPanels<T>& panels = problem.key_panels;
+  if constexpr (std::is_same_v<T, float>)
+    if (!panels.is_compute_dtype()) {
+      const std::uint16_t* const halves = panels.half_panel(batch, head, index);
+      const std::int64_t head_dim = problem.shape.head_dim;
+      if (by_pairs) return reinterpret_cast<const T*>(halves);
+      if (panels.are_pairs())
+        widen_pairs(halves, head_dim / 2, panel_keys, copy);
+      else
+        widen_rows(halves, panels.elements(), panel_keys, head_dim, panel_keys, copy, panel_keys);
+      return copy;
+    }
+  return panels.panel(batch, head, index);
+}
+
 // The keys of a panel from a column on, as score_tile takes them.
 template <class T>
 Rows<T> keys_from(const PairwiseProblem<T>& problem, const T* panel, std::int64_t column, std::int64_t width) {
@@ -244,6 +284,7 @@ struct ScoreTile {
   std::int64_t score_row;
   std::int64_t panel = 0;  // from one panel of keys to the next, where columns are of several
   T* tangents = nullptr;   // of an additive score, where they are kept
+  bool streamed = false;   // whether keys come from memory; they are those of one panel then
 };
 
 // The scores of a tile, without the scale: products of queries and keys, or of their pairs, or additive scores.
@@ -254,11 +295,14 @@ void score_tile(const PairwiseProblem<T>& problem, const PairProduct* by_pairs, 
   const ProductOperands<T> product_of{x.queries.data, x.queries.stride, 1,           x.keys.data,
                                       x.keys.stride,  x.scores,         x.score_row, x.panel};
   if (by_pairs)
-    product_of_pairs<T>(*by_pairs, x.rows, vectors, inner / 2, product_of);
+    product_of_pairs<T>(*by_pairs, x.rows, vectors, inner / 2, product_of, x.streamed);
   else if (problem.score_weight)
     additive_scores<T>(x.rows, x.columns, inner,
                        {x.queries.data, x.queries.stride, x.keys.data, x.keys.stride,
                         problem.score_weight + query_head * inner, x.scores, x.score_row, x.tangents});
+  else if (x.streamed)
+    streamed_product<T, T>(x.rows, vectors, inner,
+                           {x.queries.data, x.queries.stride, x.keys.data, x.keys.stride, x.scores, x.score_row});
   else
     product<T>(x.rows, vectors, inner, product_of);
 }

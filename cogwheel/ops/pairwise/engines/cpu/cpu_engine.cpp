@@ -148,6 +148,7 @@ const PairwiseEngine& cpu_pairwise_engine() {
                                      .options = every_pairwise_option(),
                                      .weights = true,
                                      .statistics = true,
+                                     .key_panels = true,
                                      .forward = forward,
                                      .backward = backward,
                                      .mixture_statistics = mixture_statistics,
