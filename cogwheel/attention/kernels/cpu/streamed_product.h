@@ -8,6 +8,11 @@
 
 namespace cogwheel::HWY_NAMESPACE {
 
+// An element of B that stands for rows 2k and 2k + 1, one below the other.
+struct BFloat16Pair {
+  std::uint16_t upper_row, lower_row;
+};
+
 template <class T, class Element>
 struct StreamedOperands {
   const T* a;  // element (r, k) at a[r·a_row + k]
@@ -20,7 +25,8 @@ struct StreamedOperands {
   const T* alpha = nullptr;  // [rows], factors of C before anything is added to it; null: none
 };
 
-// rows × (vectors · lanes) elements of C, with `inner` terms each. Element is T, or BFloat16 where T is float.
+// rows × (vectors · lanes) elements of C, with `inner` terms each, of pairs twice as many. Element is T, or BFloat16 or
+// BFloat16Pair where T is float.
 template <class T, class Element>
 void streamed_product(std::int64_t rows, std::int64_t vectors, std::int64_t inner,
                       const StreamedOperands<T, Element>& operands);

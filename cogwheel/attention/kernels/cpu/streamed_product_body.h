@@ -18,43 +18,113 @@ constexpr int streamed_vectors(int rows) {
   return many_registers ? 4 : 2;
 }
 
+// Pairs of bfloat16 as two vectors, which take one instruction each to widen.
+HWY_INLINE void load_pairs(const void* from, Vector<float>& lower, Vector<float>& upper) {
+  const Vector<float>::Tag floats;
+  const hn::RebindToUnsigned<Vector<float>::Tag> bits;
+  // Element by element, since 16-bit numbers are not 32-bit ones in memory.
+  const auto pairs = hn::BitCast(
+      bits, hn::LoadU(hn::Repartition<std::uint16_t, Vector<float>::Tag>(), static_cast<const std::uint16_t*>(from)));
+  lower = hn::BitCast(floats, hn::ShiftLeft<16>(pairs));
+  upper = hn::BitCast(floats, hn::And(pairs, hn::Set(bits, 0xffff0000)));
+}
+
+// Two vectors of C and of B: one after the other.
+template <class T, class Element>
+struct TwoVectors {
+  using V = Vector<T>;
+  static HWY_INLINE void load_c(const T* from, V& first, V& second) {
+    first = V::load(from);
+    second = V::load(from + V::lanes);
+  }
+  static HWY_INLINE void store_c(V first, V second, T* to) {
+    first.store(to);
+    second.store(to + V::lanes);
+  }
+  static HWY_INLINE void load_b(const T* from, V& first, V& second) { load_c(from, first, second); }
+};
+
+// Every other element.
+template <>
+struct TwoVectors<float, BFloat16> {
+  using V = Vector<float>;
+  static HWY_INLINE void load_c(const float* from, V& first, V& second) {
+    hn::LoadInterleaved2(V::Tag(), from, first.raw, second.raw);
+  }
+  static HWY_INLINE void store_c(V first, V second, float* to) {
+    hn::StoreInterleaved2(first.raw, second.raw, V::Tag(), to);
+  }
+  static HWY_INLINE void load_b(const BFloat16* from, V& first, V& second) { load_pairs(from, first, second); }
+};
+
 template <class T>
-HWY_INLINE Vector<T> streamed_load(const T* from) {
+HWY_INLINE Vector<T> load_vector(const T* from) {
   return Vector<T>::load(from);
 }
-HWY_INLINE Vector<float> streamed_load(const BFloat16* from) {
+HWY_INLINE Vector<float> load_vector(const BFloat16* from) {
   return widened_bfloat16(reinterpret_cast<const std::uint16_t*>(from));
 }
 
 template <class T, class Element, int rows, int vectors>
 HWY_NOINLINE void streamed_tile(std::int64_t inner, const StreamedOperands<T, Element>& x) {
   using V = Vector<T>;
+  using Two = TwoVectors<T, Element>;
+  constexpr bool of_pairs = std::is_same_v<Element, BFloat16Pair>;
+  constexpr int step = vectors == 1 ? 1 : 2;
   V sum[rows][vectors];
 #pragma GCC unroll 8
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 8
-    for (int v = 0; v < vectors; ++v) {
-      sum[r][v] = x.add ? V::load(x.c + r * x.c_row + v * V::lanes) : V(T(0));
-      if (x.alpha) sum[r][v] = sum[r][v] * V(x.alpha[r]);
+    for (int v = 0; v < vectors; v += step) {
+      const T* const c = x.c + r * x.c_row + v * V::lanes;
+      const V factor(x.alpha ? x.alpha[r] : T(1));
+      if constexpr (step == 1) {
+        sum[r][v] = x.add ? V::load(c) * factor : V(T(0));
+      } else {
+        sum[r][v] = sum[r][v + 1] = V(T(0));
+        if (!x.add) continue;
+        Two::load_c(c, sum[r][v], sum[r][v + 1]);
+        sum[r][v] = sum[r][v] * factor;
+        sum[r][v + 1] = sum[r][v + 1] * factor;
+      }
     }
   const T* a = x.a;
   const Element* b = x.b;
-  for (std::int64_t k = 0; k < inner; ++k, ++a, b += x.b_row) {
+  for (std::int64_t k = 0; k < inner; ++k, a += of_pairs ? 2 : 1, b += x.b_row) {
     constexpr int bytes = vectors * V::lanes * static_cast<int>(sizeof(Element)), line = 64;
 #pragma GCC unroll 8
     for (int at = 0; at < bytes; at += line)
       __builtin_prefetch(reinterpret_cast<const char*>(b) + stream_distance + at, 0, 2);
 #pragma GCC unroll 8
-    for (int v = 0; v < vectors; ++v) {
-      const V of_b = streamed_load(b + v * V::lanes);
+    for (int v = 0; v < vectors; v += of_pairs ? 1 : step) {
+      V first, second;
+      if constexpr (of_pairs)
+        load_pairs(b + v * V::lanes, first, second);
+      else if constexpr (step == 1)
+        first = load_vector(b);
+      else
+        Two::load_b(b + v * V::lanes, first, second);
 #pragma GCC unroll 8
-      for (int r = 0; r < rows; ++r) sum[r][v] = V::fma(V(a[r * x.a_row]), of_b, sum[r][v]);
+      for (int r = 0; r < rows; ++r) {
+        const T* const of_row = a + r * x.a_row;
+        sum[r][v] = V::fma(V(of_row[0]), first, sum[r][v]);
+        if constexpr (of_pairs)
+          sum[r][v] = V::fma(V(of_row[1]), second, sum[r][v]);
+        else if constexpr (step == 2)
+          sum[r][v + 1] = V::fma(V(of_row[0]), second, sum[r][v + 1]);
+      }
     }
   }
 #pragma GCC unroll 8
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 8
-    for (int v = 0; v < vectors; ++v) sum[r][v].store(x.c + r * x.c_row + v * V::lanes);
+    for (int v = 0; v < vectors; v += step) {
+      T* const c = x.c + r * x.c_row + v * V::lanes;
+      if constexpr (step == 1)
+        sum[r][v].store(c);
+      else
+        Two::store_c(sum[r][v], sum[r][v + 1], c);
+    }
 }
 
 // Whole tiles, then what is left of the columns in tiles of half the width.
@@ -94,6 +164,7 @@ void streamed_product(std::int64_t rows, std::int64_t vectors, std::int64_t inne
   template void streamed_product(std::int64_t, std::int64_t, std::int64_t, const StreamedOperands<T, Element>&);
 COGWHEEL_STREAMED(float, float)
 COGWHEEL_STREAMED(float, BFloat16)
+COGWHEEL_STREAMED(float, BFloat16Pair)
 COGWHEEL_STREAMED(double, double)
 #undef COGWHEEL_STREAMED
 

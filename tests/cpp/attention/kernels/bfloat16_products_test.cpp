@@ -104,6 +104,53 @@ TEST(BFloat16Products, AgreeInBothDirections) {
   }
 }
 
+// Keys in panels of pairs, with NaN beyond the last one.
+std::vector<BFloat16> pairs_in_panels(const Problem& problem) {
+  const PairwiseShape& s = problem.shape();
+  const std::int64_t head_size = panels_of(s.keys) * keys_of_panel * s.head_dim;
+  std::vector<BFloat16> panels(static_cast<std::size_t>(s.batch * s.key_heads() * head_size), BFloat16{0x7fc0});
+  for (std::int64_t h = 0; h < s.batch * s.key_heads(); ++h)
+    for (std::int64_t j = 0; j < s.keys; ++j)
+      for (std::int64_t d = 0; d < s.head_dim; ++d) {
+        const std::int64_t row = j / keys_of_panel * (s.head_dim / 2) + d / 2;
+        panels[static_cast<std::size_t>(h * head_size + (row * keys_of_panel + j % keys_of_panel) * 2 + d % 2)] =
+            problem.key[static_cast<std::size_t>((h * s.keys + j) * s.head_dim + d)];
+      }
+  return panels;
+}
+
+// By products of pairs, and widened, as machines without them do.
+TEST(BFloat16Products, GiveTheSameBitsOfKeysInPanels) {
+  std::vector<const PairProduct*> all = products();
+  all.push_back(nullptr);
+  for (const PairProduct* product : all)
+    for (const std::int64_t queries : {1, 3, 16, 40})
+      for (const std::int64_t width : {18, 48, 64, 128}) {
+        const PairwiseShape shape{.batch = 2,
+                                  .query_heads = 4,
+                                  .value_heads = 2,
+                                  .queries = queries,
+                                  .keys = 619,
+                                  .head_dim = width,
+                                  .value_dim = width};
+        Problem expected = drawn(shape, {.keys = 619, .causal = true, .diagonal = 619 - queries}), got = expected;
+        expected.rest.pair_product = got.rest.pair_product = product;
+        const PairwiseKernel<float> kernel = pairwise_kernel<float>("cog");
+        kernel.forward(expected.forward(), SerialExecutor());
+        const std::vector<BFloat16> panels = pairs_in_panels(got);
+        const std::int64_t of_head = panels_of(shape.keys) * keys_of_panel * width;
+        PairwiseForward<float> forward = got.forward();
+        forward.key = {};
+        forward.key_panels = KeyPanels<float>({panels.data(), shape.key_heads() * of_head, of_head, 0}, width);
+        kernel.forward(forward, SerialExecutor());
+        EXPECT_EQ(got.shift, expected.shift);
+        EXPECT_EQ(got.mass, expected.mass);
+        for (std::size_t i = 0; i < got.output.size(); ++i)
+          ASSERT_EQ(got.output[i].bits, expected.output[i].bits)
+              << (product ? product->instructions : "widened") << ", " << queries << " queries of width " << width;
+      }
+}
+
 TEST(BFloat16Products, DoNotSeeWhatIsHidden) {
   if (products().empty()) GTEST_SKIP() << "this machine has no products of pairs";
   constexpr std::int64_t length = 101, width = 32, hidden = 77;  // an odd place: the partner of its pair is seen

@@ -27,7 +27,7 @@ class DecodeEngine : ForwardEngine<Map, T> {
   // So that a task is long compared with the cost of starting it, and few partial results are merged.
   static constexpr std::int64_t min_chunk_keys = 512, max_chunks = 64;
   // So that values that are widened stay in the first-level cache, as does what of a wide value another tile takes.
-  static constexpr std::int64_t value_rows = 32;
+  static constexpr std::int64_t value_rows = 64;
   static constexpr std::int64_t max_queries = 16, max_rows = 128;
 
   // Besides the rows' buffers, and unless they can be read in place, one panel of keys and a few values.
@@ -114,8 +114,7 @@ class DecodeEngine : ForwardEngine<Map, T> {
   Memory take_memory(WorkspaceLayout& layout) const {
     Memory memory;
     memory.rows = take_rows(layout, true);
-    const bool in_place = has_panels_in_place(problem_, by_pairs_);
-    memory.panel = layout.take<T>(in_place ? 0 : static_cast<std::size_t>(panel_keys * panel_width_));
+    memory.panel = layout.take<T>(reads_panels() ? 0 : static_cast<std::size_t>(panel_keys * panel_width_));
     memory.key_rows =
         layout.take<T>(this->key_rows_widened() ? static_cast<std::size_t>(panel_keys * shape_.head_dim) : 0);
     const bool copied = !lies_in_whole_vectors(problem_.value, shape_.value_dim);
@@ -241,7 +240,7 @@ class DecodeEngine : ForwardEngine<Map, T> {
                          score_row,
                          0,
                          nullptr,
-                         has_panels_in_place(problem_, by_pairs_)});
+                         reads_panels()});
         };
         if (!problem_.score_weight)
           tile(c * rows_of_sub_head, rows_of_sub_head, 0);
@@ -253,9 +252,15 @@ class DecodeEngine : ForwardEngine<Map, T> {
     }
   }
 
+  // In place: unlike forward, which reads them once for each block of queries, also those that must be widened.
+  bool reads_panels() const { return has_panels_in_place(problem_, by_pairs_) || problem_.key_panels.are_pairs(); }
+
   // Up to 64 keys from `first`, a multiple of 64, as score_tile takes them.
   const T* panel_of_keys(std::int64_t batch, std::int64_t key_head, std::int64_t first, std::int64_t count,
                          const Memory& memory) const {
+    if constexpr (std::is_same_v<T, float>)
+      if (reads_panels() && !problem_.key_panels.is_compute_dtype())
+        return reinterpret_cast<const T*>(problem_.key_panels.half_panel(batch, key_head, first / panel_keys));
     if (problem_.key_panels.any())
       return whole_panel(problem_, by_pairs_, batch, key_head, first / panel_keys, memory.panel);
     const Rows<T> keys = by_pairs_

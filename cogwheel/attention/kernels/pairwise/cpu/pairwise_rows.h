@@ -284,8 +284,16 @@ struct ScoreTile {
   std::int64_t score_row;
   std::int64_t panel = 0;  // from one panel of keys to the next, where columns are of several
   T* tangents = nullptr;   // of an additive score, where they are kept
-  bool streamed = false;   // whether keys come from memory; they are those of one panel then
+  bool streamed = false;   // whether keys come from memory; they are those of one panel then, or pairs of them
 };
+
+// Of pairs that the machine does not multiply, or not as fast.
+template <class T>
+void streamed_pairs(std::int64_t rows, std::int64_t vectors, std::int64_t pairs, const ProductOperands<T>& x) {
+  if constexpr (std::is_same_v<T, float>)
+    streamed_product<T, BFloat16Pair>(
+        rows, vectors, pairs, {x.a, x.a_row, reinterpret_cast<const BFloat16Pair*>(x.b), x.b_row, x.c, x.c_row});
+}
 
 // The scores of a tile, without the scale: products of queries and keys, or of their pairs, or additive scores.
 template <class T>
@@ -300,6 +308,8 @@ void score_tile(const PairwiseProblem<T>& problem, const PairProduct* by_pairs, 
     additive_scores<T>(x.rows, x.columns, inner,
                        {x.queries.data, x.queries.stride, x.keys.data, x.keys.stride,
                         problem.score_weight + query_head * inner, x.scores, x.score_row, x.tangents});
+  else if (x.streamed && !problem.key_panels.is_compute_dtype())
+    streamed_pairs<T>(x.rows, vectors, inner / 2, product_of);
   else if (x.streamed)
     streamed_product<T, T>(x.rows, vectors, inner,
                            {x.queries.data, x.queries.stride, x.keys.data, x.keys.stride, x.scores, x.score_row});
