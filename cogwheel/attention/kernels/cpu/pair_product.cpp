@@ -25,9 +25,11 @@ void multiply(std::int64_t down, std::int64_t across, std::int64_t pairs, const 
           sum[r][v] = x.add ? _mm512_loadu_ps(c + r * x.c_row + v * lanes) : _mm512_setzero_ps();
       const float *a = x.a, *b = x.b_column(first);
       for (std::int64_t k = 0; k < pairs; ++k, a += x.a_pair, b += x.b_row) {
+        // Every other line: the processor adds the one beside it, and the other half of the requests would be in the
+        // way of loads (docs/performance.md, Decoding).
         if constexpr (streamed)
 #pragma GCC unroll 4
-          for (int v = 0; v < vectors; ++v)
+          for (int v = 0; v < vectors; v += 2)
             __builtin_prefetch(reinterpret_cast<const char*>(b + v * lanes) + stream_distance, 0, 2);
         __m512bh of_b[vectors];
 #pragma GCC unroll 4

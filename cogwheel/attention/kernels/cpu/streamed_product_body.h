@@ -91,7 +91,9 @@ HWY_NOINLINE void streamed_tile(std::int64_t inner, const StreamedOperands<T, El
   const T* a = x.a;
   const Element* b = x.b;
   for (std::int64_t k = 0; k < inner; ++k, a += of_pairs ? 2 : 1, b += x.b_row) {
-    constexpr int bytes = vectors * V::lanes * static_cast<int>(sizeof(Element)), line = 64;
+    // Of bfloat16 every other line, as in pair_product.cpp.
+    constexpr int bytes = vectors * V::lanes * static_cast<int>(sizeof(Element)),
+                  line = std::is_same_v<Element, T> ? 64 : 128;
 #pragma GCC unroll 8
     for (int at = 0; at < bytes; at += line)
       __builtin_prefetch(reinterpret_cast<const char*>(b) + stream_distance + at, 0, 2);
