@@ -1,7 +1,7 @@
 """What each operator of a training step takes, beside the least that this machine could take for it.
 
 The least is its operations at the best rate of a library's large products, or the bytes of the tensors that it reads and writes at the
-rate of large copies, whichever is longer. Numbers that still lie in a cache can be read faster.
+best rate of copying, scaling and adding large ones, whichever is longer. Numbers that still lie in a cache can be read faster.
 """
 
 import math
@@ -25,10 +25,12 @@ class Machine:
 
 
 def measured_machine() -> Machine:
-    source, target = (torch.zeros(64 << 20) for _ in range(2))
-    copies = take_turns({"copy": lambda: target.copy_(source)}, seconds=1, min_turns=3)
+    numbers, others = (torch.ones(64 << 20) for _ in range(2))
+    bytes_of = {"copy": 2 * numbers.nbytes, "scale": 2 * numbers.nbytes, "add": 3 * numbers.nbytes}
+    jobs = {"copy": lambda: numbers.copy_(others), "scale": lambda: numbers.mul_(1), "add": lambda: numbers.add_(others)}
+    timings = take_turns(jobs, seconds=1.5, min_turns=3)
     rates = {"Float": product_peak(torch.float32) * 1e9, "BFloat16": product_peak(torch.bfloat16) * 1e9}
-    return Machine(rates, 2 * source.nbytes / copies["copy"].min)
+    return Machine(rates, max(count / timings[name].min for name, count in bytes_of.items()))
 
 
 def floating_operations(name: str, sizes: list[list[int]]) -> float:
