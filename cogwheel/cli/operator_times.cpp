@@ -32,7 +32,8 @@ std::size_t bytes_of(const c10::IValue& value) {
   std::size_t sum = 0;
   if (value.isTensor() && value.toTensor().defined()) sum = value.toTensor().nbytes();
   if (value.isTensorList())
-    for (const at::Tensor& each : value.toTensorVector()) sum += each.nbytes();
+    for (const at::Tensor& each : value.toTensorVector())
+      if (each.defined()) sum += each.nbytes();
   return sum;
 }
 
@@ -100,6 +101,7 @@ OperatorTimes::OperatorTimes() {
   };
   const auto end = [](const at::RecordFunction& function, at::ObserverContext* context) {
     auto* const call = static_cast<Call*>(context);
+    if (call == nullptr) return;  // it could not be begun
     const Clock::duration whole = Clock::now() - call->begin;
     innermost = call->caller;
     if (innermost != nullptr) innermost->within += whole;

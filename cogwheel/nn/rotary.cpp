@@ -1,5 +1,6 @@
 #include "cogwheel/nn/rotary.h"
 
+#include <c10/core/InferenceMode.h>
 #include <torch/types.h>
 
 #include <cmath>
@@ -30,7 +31,8 @@ at::Tensor Rotary::table_for(const at::Tensor& x) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const at::Tensor& table : tables_)
     if (table.scalar_type() == type && table.device() == x.device()) return table;
-  // Built on first use: counting the parameters of a model needs no table.
+  // Built on first use: counting the parameters of a model needs no table. A later pass may be differentiated.
+  const c10::InferenceMode ordinary(false);
   if (tables_.empty()) tables_.push_back(exact_table());
   if (type == at::kDouble && x.is_cpu()) return tables_.front();
   // Convert the type before the device: not every device has float64.

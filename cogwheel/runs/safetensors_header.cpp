@@ -29,11 +29,11 @@ HeaderEntry read_entry(const std::string& name, const nlohmann::json& json, std:
   entry.end = count_at(offsets[1]);
   if (entry.begin > entry.end || entry.end > bytes) throw std::invalid_argument("offsets " + offsets.dump());
   if (!json.at("shape").is_array()) throw std::invalid_argument("shape " + json["shape"].dump());
+  std::uint64_t without_zeros = size;  // also beside a dimension of 0, no product of others may overflow 64 bits
   for (const nlohmann::json& dimension : json["shape"]) {
-    const std::uint64_t count = count_at(dimension);
-    // Also where another dimension is 0: no product of dimensions may overflow 64 bits.
-    if (count > 0 && std::max<std::uint64_t>(size, 1) > (std::uint64_t{1} << 62) / count)
-      throw std::invalid_argument("shape " + json["shape"].dump());
+    const std::uint64_t count = count_at(dimension), factor = std::max<std::uint64_t>(count, 1);
+    if (without_zeros > (std::uint64_t{1} << 62) / factor) throw std::invalid_argument("shape " + json["shape"].dump());
+    without_zeros *= factor;
     size *= count;
     entry.shape.push_back(static_cast<std::int64_t>(count));
   }

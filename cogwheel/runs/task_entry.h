@@ -60,8 +60,9 @@ std::vector<std::string> task_names();
 // Throws UsageError with the nearest names.
 const TaskEntry& find_task(const std::string& name);
 
-// The task that config.task names. Throws what find_task and its `make` throw, and UsageError that names a key whose
-// value is not its default though the task does not read it, which the same of random numbers does too.
+// The task that config.task names; `folder`: of the run or comparison that recorded the configuration. Throws what
+// find_task and its `make` throw, and UsageError that names a key whose value is not its default though the task does
+// not read it, which the same of random numbers does too. Recorded keys are not refused: nobody gave them now.
 std::shared_ptr<const Task> make_task(const RunConfig& config, const std::filesystem::path& folder = {});
 // Throws UsageError that names the tasks which have some.
 std::shared_ptr<const Task> make_random_task(const RunConfig& config, const RandomItems& items);

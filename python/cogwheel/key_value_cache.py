@@ -82,7 +82,8 @@ class KeyValueCache:
     @property
     def key(self) -> Tensor:
         """[B, Hk, longest length, D], a copy; numbers beyond the length of an entry are unspecified."""
-        return torch.ops.cogwheel.cache_keys.default(*self._used("key"))
+        key, _, lengths = self._used("key")
+        return torch.ops.cogwheel.cache_keys.default(key, int(lengths.max()))
 
     @property
     def value(self) -> Tensor:

@@ -4,6 +4,7 @@ import collections
 import itertools
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -15,6 +16,9 @@ BUILD = pathlib.Path(os.environ.setdefault("COGWHEEL_BUILD", str(ROOT / "build")
 # The package of this source tree over the operators of the build folder, here and in every process that a test starts.
 os.environ.setdefault("COGWHEEL_OPERATORS", str(BUILD / "cogwheel/ops/libcogwheel_ops.so"))
 os.environ.setdefault("COGWHEEL_PYTHON", sys.executable)
+# What a script runs in the background ignores SIGINT, and so would the tests of Ctrl-C and every process that they start.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT / "python"), os.environ.get("PYTHONPATH")]))
 
 

@@ -183,6 +183,8 @@ def test_work_of_an_operator():
     assert operators.floating_operations("aten::addmm", [[5], [6, 4], [4, 5]]) == 2 * 6 * 4 * 5
     heads = [[2, 3, 10, 8], [2, 1, 12, 8], [2, 1, 12, 8]]
     assert operators.floating_operations("cogwheel::pairwise", heads) == 2 * 2 * 3 * 10 * 12 * 8  # half of two products
+    backward = [[2, 3, 10, 6], *heads]  # the gradient comes first
+    assert operators.floating_operations("cogwheel::pairwise_backward", backward) == 5 * 2 * 3 * 10 * 12 * 8
     assert operators.floating_operations("aten::gelu", [[6, 4]]) == 0
 
 

@@ -18,6 +18,19 @@ def ragged_cache() -> tuple[cogwheel.KeyValueCache, torch.Tensor, torch.Tensor]:
     return cache, query[:, :, :2], torch.tensor([1, 2])
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_keys_are_read_without_data_too(dtype):
+    """By a compiler, whose tensors have none, and by vmap."""
+    cache = cogwheel.KeyValueCache(2, 2, 100, 16, dtype=dtype)
+    key = torch.randn(2, 2, 70, 16).to(dtype)
+    cache.append(key, key)
+    sums = torch.compile(lambda x: cache.key.sum(-1) + x, backend="aot_eager")(torch.ones(1, dtype=dtype))
+    assert torch.equal(sums, key.sum(-1) + 1)
+    panels = cache._used("key")[0]
+    pair = torch.func.vmap(lambda given: torch.ops.cogwheel.cache_keys(given, 70))(torch.stack([panels, 2 * panels]))
+    assert torch.equal(pair, torch.stack([key, 2 * key]))
+
+
 def test_torch_func_sees_through_a_cache():
     """test_pairwise_options.py compares the derivatives themselves with a reference."""
     cache, query, counts = ragged_cache()

@@ -229,10 +229,10 @@ void crop_meta(const at::Tensor& key, const at::Tensor& value, const at::Tensor&
   if (lengths.is_cpu()) crop(key, value, lengths, kept);
 }
 
-// [B, Hk, longest, D], whose numbers beyond the length of an entry are unspecified.
-at::Tensor keys_of_cache(const at::Tensor& key, const at::Tensor& value, const at::Tensor& lengths) {
-  const KeyValueCache cache(key, value, lengths);
-  return cache.keys(0, cache.longest());
+// [B, Hk, count, D], a copy, by operators that every transform has: the count is given, because tensors without data
+// have no lengths.
+at::Tensor keys_of_cache(const at::Tensor& key, c10::SymInt count) {
+  return are_panels(key) ? rows_of_panels(key, count) : key.narrow_symint(2, 0, count).clone();
 }
 
 Tensors fork(const at::Tensor& key, const at::Tensor& value, const at::Tensor& lengths, const at::Tensor& entries) {
@@ -299,7 +299,7 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
       "cache_append(Tensor(a!) cache_key, Tensor(b!) cache_value, Tensor(c!) cache_lengths, Tensor key, Tensor value, "
       "Tensor? lengths) -> ()");
   library.def("cache_crop(Tensor cache_key, Tensor cache_value, Tensor(a!) cache_lengths, Tensor lengths) -> ()");
-  library.def("cache_keys(Tensor cache_key, Tensor cache_value, Tensor cache_lengths) -> Tensor", keys_of_cache);
+  library.def("cache_keys(Tensor cache_key, SymInt count) -> Tensor", keys_of_cache);
   library.def(
       "cache_fork(Tensor cache_key, Tensor cache_value, Tensor cache_lengths, Tensor entries) -> (Tensor key, Tensor "
       "value, Tensor lengths)");

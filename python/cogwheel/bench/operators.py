@@ -34,14 +34,18 @@ def measured_machine() -> Machine:
 
 
 def floating_operations(name: str, sizes: list[list[int]]) -> float:
-    """Of a call: products and attention; 0 for all else. Causal attention is half of the pairs; its backward has five products."""
+    """Of a call: products and attention; 0 for all else.
+
+    Attention is taken to be causal, half of the pairs, with two products, and five backward: of bidirectional models the least is twice that.
+    """
     if name in ("cogwheel::matrix_product", "aten::linear", "mkldnn::_linear_pointwise"):  # by the transposed weight
         return 2.0 * math.prod(sizes[0]) * sizes[1][0]
     if name in ("aten::mm", "aten::addmm"):
         left, right = sizes[-2:]
         return 2.0 * math.prod(left) * right[1]
     if name in ("cogwheel::pairwise", "cogwheel::pairwise_backward"):
-        query, key = [size for size in sizes if len(size) == 4][:2]
+        of_heads = [size for size in sizes if len(size) == 4]
+        query, key = of_heads[1:3] if name.endswith("backward") else of_heads[:2]
         return (5 if name.endswith("backward") else 2) * math.prod(query) * key[2]
     return 0.0
 

@@ -97,6 +97,15 @@ TEST(SafeTensors, RefusesTensorsThatOverlapOrLeaveGaps) {
   EXPECT_EQ(refusal("[9,17]"), "an impossible offsets [9,17] in \"y\"");
 }
 
+TEST(SafeTensors, RefusesDimensionsBesideZeroWhoseProductOverflows) {
+  const TemporaryFolder folder;
+  const std::string huge = std::to_string(std::int64_t{1} << 62);
+  const std::string header = R"({"x":{"data_offsets":[0,0],"dtype":"F32","shape":[0,)" + huge + "," + huge + "]}}";
+  std::string contents(8, '\0');
+  contents[0] = static_cast<char>(header.size());
+  EXPECT_THROW(load_safetensors(folder.write("file", contents + header)), DamagedFile);
+}
+
 TEST(Checkpoint, ContinuesBitForBit) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "checkpoint";
