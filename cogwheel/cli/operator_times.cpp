@@ -3,7 +3,6 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
 
-#include <algorithm>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -124,11 +123,8 @@ std::string OperatorTimes::take_json() {
     const std::lock_guard<std::mutex> lock(sums_mutex);
     taken = std::exchange(sums, {});
   }
-  std::vector<std::pair<Operator, Sum>> sorted(taken.begin(), taken.end());
-  std::sort(sorted.begin(), sorted.end(),
-            [](const auto& one, const auto& other) { return one.second.seconds > other.second.seconds; });
   Json all = Json::array();
-  for (const auto& [key, sum] : sorted) {
+  for (const auto& [key, sum] : taken) {
     const auto& [name, dtype, sizes] = key;
     all.push_back({{"name", name},
                    {"dtype", dtype},

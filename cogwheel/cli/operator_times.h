@@ -14,7 +14,7 @@ class OperatorTimes {
   OperatorTimes(const OperatorTimes&) = delete;
   OperatorTimes& operator=(const OperatorTimes&) = delete;
 
-  // What ran since the last call, as a JSON array, the longest first: name, dtype of the first tensor, sizes of the
+  // What ran since the last call, as a JSON array: name, dtype of the first tensor, sizes of the
   // tensors given ([[…], …], those of lists left out), calls, seconds without those of operators within, and the bytes
   // of tensors read and written (0 for views).
   std::string take_json();

@@ -111,9 +111,10 @@ at::Tensor narrow_product(const at::Tensor& x, const RowWeight& weight) {
   const at::Tensor rows = x.reshape({-1, x.size(-1)});
   std::vector<std::int64_t> sizes = x.sizes().vec();
   sizes.back() = weight.numbers.size(0);
-  if (rows.size(0) <= few_rows && rows.scalar_type() == at::kFloat && rows.is_cpu())
-    return ops::row_product(rows, weight.numbers, weight.scale, weight.bias).view(sizes);
-  if (rows.scalar_type() == at::kFloat && rows.is_cpu()) return product_of_many(rows, weight).view(sizes);
+  if (rows.scalar_type() == at::kFloat && rows.is_cpu())
+    return (rows.size(0) <= few_rows ? ops::row_product(rows, weight.numbers, weight.scale, weight.bias)
+                                     : product_of_many(rows, weight))
+        .view(sizes);
   const at::Tensor wide = widened(weight.numbers, weight.scale, rows.scalar_type());
   return ops::matrix_product(rows, wide,
                              weight.bias ? std::optional(weight.bias->to(rows.scalar_type())) : std::nullopt)

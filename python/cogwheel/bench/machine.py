@@ -56,6 +56,15 @@ def product_peak(dtype: torch.dtype, seconds: float = 1.0) -> float:
     return 2 * size**3 / min(timing.min for timing in timings.values()) / 1e9
 
 
+def memory_peak(seconds: float = 1.5) -> float:
+    """The best rate of PyTorch's passes over memory on this machine, read and written, in GB/s."""
+    numbers, others = (torch.ones(64 << 20) for _ in range(2))
+    bytes_of = {"copy": 2 * numbers.nbytes, "scale": 2 * numbers.nbytes, "add": 3 * numbers.nbytes}
+    jobs = {"copy": lambda: numbers.copy_(others), "scale": lambda: numbers.mul_(1), "add": lambda: numbers.add_(others)}
+    timings = take_turns(jobs, seconds=seconds, min_turns=3)
+    return max(count / timings[name].min for name, count in bytes_of.items()) / 1e9
+
+
 def description() -> dict[str, object]:
     return {
         "processor": processor(),

@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from cogwheel.bench.machine import product_peak
-from cogwheel.bench.timing import take_turns
+from cogwheel.bench.machine import memory_peak, product_peak
 
 SMALLEST_SHARE = 0.005  # of a step: operators below it are one row
 
@@ -25,12 +24,8 @@ class Machine:
 
 
 def measured_machine() -> Machine:
-    numbers, others = (torch.ones(64 << 20) for _ in range(2))
-    bytes_of = {"copy": 2 * numbers.nbytes, "scale": 2 * numbers.nbytes, "add": 3 * numbers.nbytes}
-    jobs = {"copy": lambda: numbers.copy_(others), "scale": lambda: numbers.mul_(1), "add": lambda: numbers.add_(others)}
-    timings = take_turns(jobs, seconds=1.5, min_turns=3)
     rates = {"Float": product_peak(torch.float32) * 1e9, "BFloat16": product_peak(torch.bfloat16) * 1e9}
-    return Machine(rates, max(count / timings[name].min for name, count in bytes_of.items()))
+    return Machine(rates, memory_peak() * 1e9)
 
 
 def floating_operations(name: str, sizes: list[list[int]]) -> float:

@@ -120,7 +120,15 @@ def measure(
     return timed(peers, ours, seconds=seconds)
 
 
-def operators_of_steps(executable: pathlib.Path, shape: AnyShape, mechanism: str, precision: str, *, seconds: float, definitions: Sequence[str] = ()) -> list[list[dict]]:
+def operators_of_steps(
+    executable: pathlib.Path,
+    shape: AnyShape,
+    mechanism: str,
+    precision: str,
+    *,
+    seconds: float,
+    definitions: Sequence[str] = (),
+) -> list[list[dict]]:
     """What each operator took, step by step; see `bench/operators.py`."""
     words = [*shape.words(mechanism), f"--set=training.precision={precision}", "--operators", *definitions]
     side = CogwheelSteps(executable, words)

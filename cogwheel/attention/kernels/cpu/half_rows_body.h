@@ -113,14 +113,12 @@ void widen_rows(const std::uint16_t* from, Elements elements, std::int64_t row_s
 }
 
 void widen_pairs(const std::uint16_t* from, std::int64_t count, std::int64_t width, float* to) {
-  const Bits d;
-  const auto upper = hn::Set(d, 0xffff0000);
+  hn::Vec<Floats> lower, upper;
   for (std::int64_t p = 0; p < count; ++p, from += 2 * width, to += 2 * width)
     for (std::int64_t x = 0; x < width; x += lanes) {
-      // Element by element, since 16-bit numbers are not 32-bit ones in memory.
-      const auto pairs = hn::BitCast(d, hn::LoadU(hn::Repartition<std::uint16_t, Bits>(), from + 2 * x));
-      hn::StoreU(hn::BitCast(Floats(), hn::ShiftLeft<16>(pairs)), Floats(), to + x);
-      hn::StoreU(hn::BitCast(Floats(), hn::And(pairs, upper)), Floats(), to + width + x);
+      widen_pairs_of(from + 2 * x, lower, upper);
+      hn::StoreU(lower, Floats(), to + x);
+      hn::StoreU(upper, Floats(), to + width + x);
     }
 }
 

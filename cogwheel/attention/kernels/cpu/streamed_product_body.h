@@ -18,17 +18,6 @@ constexpr int streamed_vectors(int rows) {
   return many_registers ? 4 : 2;
 }
 
-// Pairs of bfloat16 as two vectors, which take one instruction each to widen.
-HWY_INLINE void load_pairs(const void* from, Vector<float>& lower, Vector<float>& upper) {
-  const Vector<float>::Tag floats;
-  const hn::RebindToUnsigned<Vector<float>::Tag> bits;
-  // Element by element, since 16-bit numbers are not 32-bit ones in memory.
-  const auto pairs = hn::BitCast(
-      bits, hn::LoadU(hn::Repartition<std::uint16_t, Vector<float>::Tag>(), static_cast<const std::uint16_t*>(from)));
-  lower = hn::BitCast(floats, hn::ShiftLeft<16>(pairs));
-  upper = hn::BitCast(floats, hn::And(pairs, hn::Set(bits, 0xffff0000)));
-}
-
 // Two vectors of C and of B: one after the other.
 template <class T, class Element>
 struct TwoVectors {
@@ -54,7 +43,9 @@ struct TwoVectors<float, BFloat16> {
   static HWY_INLINE void store_c(V first, V second, float* to) {
     hn::StoreInterleaved2(first.raw, second.raw, V::Tag(), to);
   }
-  static HWY_INLINE void load_b(const BFloat16* from, V& first, V& second) { load_pairs(from, first, second); }
+  static HWY_INLINE void load_b(const BFloat16* from, V& first, V& second) {
+    widen_pairs_of(from, first.raw, second.raw);
+  }
 };
 
 template <class T>
@@ -101,7 +92,7 @@ HWY_NOINLINE void streamed_tile(std::int64_t inner, const StreamedOperands<T, El
     for (int v = 0; v < vectors; v += of_pairs ? 1 : step) {
       V first, second;
       if constexpr (of_pairs)
-        load_pairs(b + v * V::lanes, first, second);
+        widen_pairs_of(b + v * V::lanes, first.raw, second.raw);
       else if constexpr (step == 1)
         first = load_vector(b);
       else
