@@ -32,7 +32,9 @@ void write_exported_model(const ExportedModel& model, const std::filesystem::pat
   remove_files(folder, export_files);
   for (const runs::RunFile& file : model.files) write_file(folder / file.name, file.content);
   // transformers reads files only that say whose numbers they hold.
-  runs::save_safetensors({.tensors = model.weights, .metadata = {{"format", "pt"}}}, folder / foreign_weights_file);
+  NamedTensors weights;
+  for (const OutgoingTensor& each : model.weights) weights[each.name] = each.numbers();
+  runs::save_safetensors({.tensors = weights, .metadata = {{"format", "pt"}}}, folder / foreign_weights_file);
 }
 
 ExportedModel export_run(const runs::RunFolder& run, const std::filesystem::path& folder, bool overwrite) {

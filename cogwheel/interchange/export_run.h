@@ -2,6 +2,7 @@
 #pragma once
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "cogwheel/interchange/tensor_table.h"
 #include "cogwheel/runs/configuration/run_config.h"
@@ -13,7 +14,7 @@ inline constexpr const char* foreign_weights_file = "model.safetensors";
 
 struct ExportedModel {
   std::string architecture;
-  NamedTensors weights;  // by their names
+  std::vector<OutgoingTensor> weights;  // by their names, in the order of their layers
   std::vector<runs::RunFile> files;
 };
 

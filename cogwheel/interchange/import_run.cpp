@@ -57,8 +57,7 @@ ImportedModel read_foreign_model(const std::filesystem::path& folder) {
                          .notes = std::move(model.notes)};
   imported.config.name = "imported";
   std::vector<std::string> left_out;
-  const ForeignWeights weights = read_foreign_weights(folder);
-  imported.weights = architecture.tensors(imported.config.model).to_ours(weights.tensors, weights.path, left_out);
+  imported.weights = architecture.tensors(imported.config.model).to_ours(ForeignWeights(folder), left_out);
   expect_whole(imported.weights, imported.config.model);
   if (!left_out.empty())
     imported.notes.push_back(

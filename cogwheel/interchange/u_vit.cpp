@@ -40,7 +40,7 @@ TensorTable tensors(const runs::ModelOptions& model) {
   for (std::int64_t layer = 0; layer < options.layers; ++layer) {
     const std::string ours = "layers." + std::to_string(layer) + ".", theirs = block_name(layer, options.layers);
     table.norm(ours + "attention_norm", theirs + "norm1", width);
-    table.linear(ours + "attention.query_key_value", {theirs + "attn.qkv"}, width, 3 * width, false);
+    table.linear(ours + "attention.query_key_value", {theirs + "attn.qkv"}, width, 3 * width, {.bias = Bias::none});
     table.linear(ours + "attention.output", {theirs + "attn.proj"}, width, width);
     table.norm(ours + "feed_forward_norm", theirs + "norm2", width);
     table.linear(ours + "feed_forward.up", {theirs + "mlp.fc1"}, width, hidden);

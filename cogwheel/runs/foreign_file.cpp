@@ -24,11 +24,15 @@ std::string foreign_kind(const std::filesystem::path& path) {
 
 }  // namespace
 
-SafeTensors load_safetensors_or_say(const std::filesystem::path& path, const std::string& conversion) {
+void expect_no_pickle(const std::filesystem::path& path, const std::string& conversion) {
   if (const std::string kind = foreign_kind(path); !kind.empty())
     throw Error(
         expected_got(path.string(), "a safetensors file",
                      kind + "; to convert it, with the package safetensors: python3 -c \"" + conversion + "\""));
+}
+
+SafeTensors load_safetensors_or_say(const std::filesystem::path& path, const std::string& conversion) {
+  expect_no_pickle(path, conversion);
   return load_safetensors(path);
 }
 

@@ -7,8 +7,11 @@
 
 namespace cogwheel::runs {
 
-// Loads a safetensors file. Where it is a pickle or a zip archive of pickles or arrays, which are never opened because
-// a pickle may run any code, throws Error with `conversion`, a line of Python that is run where its file is trusted.
+// Where the file is a pickle or a zip archive of pickles or arrays, which are never opened because a pickle may run any
+// code, throws Error with `conversion`, a line of Python that is run where its file is trusted.
+void expect_no_pickle(const std::filesystem::path& path, const std::string& conversion);
+
+// The same, and loads the safetensors file.
 SafeTensors load_safetensors_or_say(const std::filesystem::path& path, const std::string& conversion);
 
 }  // namespace cogwheel::runs

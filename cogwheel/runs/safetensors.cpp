@@ -31,12 +31,16 @@ std::optional<at::ScalarType> scalar_type(const std::string& name) {
 }
 
 std::string type_name(at::ScalarType type) {
-  for (const char* name : {"F32", "F64", "I64", "I32", "U8"})
+  for (const char* name : {"F32", "F64", "I64", "I32", "U8", "F16", "BF16"})
     if (scalar_type(name) == type) return name;
-  throw Error(expected_got("safetensors", "float32, float64, int64, int32 or uint8", at::toString(type)));
+  throw Error(
+      expected_got("safetensors", "float32, float16, bfloat16, float64, int64, int32 or uint8", at::toString(type)));
 }
 
 using Entry = SafeTensorsFile::Entry;
+
+// So many numbers that they are still in a core's cache when they are widened.
+constexpr std::int64_t widened_at_once = 1 << 16;
 
 }  // namespace
 
@@ -94,10 +98,30 @@ void SafeTensorsFile::read_into(const Entry& entry, at::Tensor target) const {
   target.copy_(numbers);
 }
 
+void SafeTensorsFile::read_float32(const Entry& entry, std::int64_t first, at::Tensor target) const {
+  const std::int64_t count = target.numel();
+  const auto size = static_cast<std::int64_t>(at::elementSize(entry.type));
+  if (count == 0) return;
+  const at::Tensor numbers = entry.type == at::kFloat ? target : at::empty(target.sizes(), entry.type);
+  read(entry.begin + static_cast<std::uint64_t>(first * size), numbers.mutable_data_ptr(),
+       static_cast<std::size_t>(count * size));
+  if (entry.type != at::kFloat) target.copy_(numbers);
+}
+
 at::Tensor SafeTensorsFile::tensor(const Entry& entry) const {
-  const at::Tensor numbers = at::empty(entry.shape, entry.type);
-  if (entry.begin < entry.end) read(entry.begin, numbers.mutable_data_ptr(), entry.end - entry.begin);
-  return at::isReducedFloatingType(entry.type) ? numbers.to(at::kFloat) : numbers;
+  const bool widened = at::isReducedFloatingType(entry.type);
+  at::Tensor numbers = at::empty(entry.shape, widened ? at::kFloat : entry.type);
+  if (entry.begin == entry.end) return numbers;
+  if (!widened) {
+    read(entry.begin, numbers.mutable_data_ptr(), entry.end - entry.begin);
+    return numbers;
+  }
+  const at::Tensor flat = numbers.view(-1);
+  at::parallel_for(0, flat.numel(), widened_at_once, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t first = begin; first < end; first += widened_at_once)
+      read_float32(entry, first, flat.narrow(0, first, std::min(widened_at_once, end - first)));
+  });
+  return numbers;
 }
 
 SafeTensors load_safetensors(const std::filesystem::path& path) {

@@ -51,6 +51,9 @@ class SafeTensorsFile {
   at::Tensor tensor(const Entry& entry) const;  // float16 and bfloat16 as float32
   // Into a tensor of the same type and as many numbers, on any device.
   void read_into(const Entry& entry, at::Tensor target) const;
+  // Numbers `first`, `first` + 1, … of a tensor of float32, float16 or bfloat16, into a contiguous float32 tensor of
+  // the CPU; from any thread.
+  void read_float32(const Entry& entry, std::int64_t first, at::Tensor target) const;
 
   // sha256() of what it holds. Unless it is empty, `look` sees all numbers once, in pieces of a dimension, from several
   // threads.

@@ -69,7 +69,8 @@ def test_weights_in_parts(program):
     parts = {f"model-0000{part}-of-00003.safetensors": sorted(vit.weights)[part - 1 :: 3] for part in (1, 2, 3)}
     for name, tensors in parts.items():
         write_tensors({tensor: vit.weights[tensor] for tensor in tensors}, there / name)
-    index = {"metadata": {"total_size": 1}, "weight_map": {tensor: name for name, tensors in parts.items() for tensor in tensors}}
+    size = sum(4 * tensor.numel() for tensor in vit.weights.values())
+    index = {"metadata": {"total_size": size}, "weight_map": {tensor: name for name, tensors in parts.items() for tensor in tensors}}
     file = there / "model.safetensors.index.json"
 
     def imported(**changed):
@@ -93,6 +94,11 @@ def test_weights_in_parts(program):
     assert "model-00004-of-00003.safetensors" in said and said.count("\n") == 1
     said = imported(weight_map={tensor: part for tensor, part in map.items() if tensor != first})
     assert f"expected the tensors of its index, got another, {first}" in said
+    assert "index.json: metadata: expected an object, got 3" in imported(metadata=3)
+    said = imported(metadata={"total_size": size + 4})
+    assert f"index.json: metadata: total_size: expected {size}, the bytes of its tensors, got {size + 4}" in said
+    said = imported(weight_map=map | {"a\nb": "model-00001-of-00003.safetensors"})
+    assert 'index.json: expected names of tensors without control characters, got "a\\nb"' in said and said.count("\n") == 1
     file.unlink()
     said = program("import", there, "--out", "parts", "--overwrite", fails=True).stderr
     assert "expected model.safetensors, or parts with model.safetensors.index.json, got neither" in said
