@@ -70,10 +70,7 @@ std::shared_ptr<const nn::Rotary> rotary_of(const Json& options, const nn::Atten
   const Json rotary = options.value("rotary", Json());
   if (rotary.is_null()) return nullptr;
   if (attention.heads < 1) throw UsageError(expected_got("rotary", "none for a mechanism with a state", "one"));
-  return std::make_shared<nn::Rotary>(
-      attention.width / attention.heads, rotary.at("positions").get<std::int64_t>(),
-      rotary.at("halves").get<bool>() ? nn::RotaryLayout::halves : nn::RotaryLayout::interleaved,
-      rotary.at("base").get<double>());
+  return std::make_shared<nn::Rotary>(rotary_options_of(rotary));
 }
 
 template <class Module>
@@ -149,6 +146,9 @@ std::vector<std::string> mechanisms_of_layers(const std::string& pattern, std::i
 }
 
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
+  library.def("rotary_frequencies(str options) -> Tensor", [](const std::string& options) {
+    return with_value_errors([&] { return nn::rotary_frequencies(rotary_options_of(Json::parse(options))); });
+  });
   library.def("mechanisms_of_layers(str pattern, int layers) -> str[]", mechanisms_of_layers);
   library.class_<Layer>("Layer")
       .def(torch::init<std::string, std::string>())

@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 struct Field {
   std::string name;
-  std::variant<std::string*, std::int64_t*, double*, bool*> slot;
+  std::variant<std::string*, std::int64_t*, double*, bool*, std::optional<double>*> slot;
 };
 using Fields = std::vector<Field>;
 
@@ -29,6 +29,7 @@ Fields fields_of(nn::AttentionLayerOptions& options) {
   return {{"width", &options.width},
           {"heads", &options.heads},
           {"key_value_heads", &options.key_value_heads},
+          {"head_dim", &options.head_dim},
           {"mechanism", &options.mechanism},
           {"layer", &options.layer},
           {"first_lambda_depth", &options.first_lambda_depth},
@@ -37,13 +38,19 @@ Fields fields_of(nn::AttentionLayerOptions& options) {
           {"causal", &options.causal},
           {"memory", &options.memory},
           {"window", &options.window},
-          {"score", &options.score}};
+          {"score", &options.score},
+          {"alibi", &options.alibi},
+          {"query_key_norm", &options.query_key_norm},
+          {"norm_epsilon", &options.norm_epsilon},
+          {"head_norm_epsilon", &options.head_norm_epsilon}};
 }
 
 Fields fields_of(nn::RecurrentLayerOptions& options) {
-  Fields fields{{"width", &options.width}, {"heads", &options.heads},    {"mechanism", &options.mechanism},
-                {"layer", &options.layer}, {"layers", &options.layers},  {"bias", &options.bias},
-                {"plain", &options.plain}, {"context", &options.context}};
+  Fields fields{{"width", &options.width},       {"heads", &options.heads},
+                {"head_dim", &options.head_dim}, {"mechanism", &options.mechanism},
+                {"layer", &options.layer},       {"layers", &options.layers},
+                {"bias", &options.bias},         {"plain", &options.plain},
+                {"context", &options.context},   {"head_norm_epsilon", &options.head_norm_epsilon}};
   for (const LawOption& option : law_options())
     fields.push_back({std::string(option.name), &options.law_options[option.name]});
   return fields;
@@ -69,7 +76,23 @@ Fields fields_of(NormFields& of) {
   return {{"kind", &of.kind}, {"place", &of.place}, {"bias", &of.bias}, {"epsilon", &of.epsilon}};
 }
 
-constexpr std::string_view activations[]{"gelu", "swiglu"}, norms[]{"layer", "rms"}, norm_places[]{"before", "after"},
+struct RotaryFields {
+  nn::RotaryOptions options = {};
+  bool halves = false;
+};
+Fields fields_of(RotaryFields& of) {
+  return {{"head_dim", &of.options.head_dim},
+          {"positions", &of.options.positions},
+          {"base", &of.options.base},
+          {"halves", &of.halves},
+          {"scaling", &of.options.scaling.rule},
+          {"factor", &of.options.scaling.factor},
+          {"low_frequency", &of.options.scaling.low_frequency},
+          {"high_frequency", &of.options.scaling.high_frequency},
+          {"original_context", &of.options.scaling.original_context}};
+}
+
+constexpr std::string_view norms[]{"layer", "rms"}, norm_places[]{"before", "after"},
     gate_maps[]{"linear",      "sigmoid",  "log_sigmoid",       "log_sigmoid_16",
                 "above_bound", "softplus", "minus_exponential", "step_times_constant"},
     features[]{"as_they_are", "silu_of_query", "unit", "elu_plus_one", "positive", "random_of_units"};
@@ -86,21 +109,34 @@ Enum value_of(std::span<const std::string_view> names, const std::string& text, 
   return static_cast<Enum>(found - names.begin());
 }
 
+void write(Json& json, const auto& value) { json = value; }
+void write(Json& json, const std::optional<double>& value) { json = value ? Json(*value) : Json(); }
+
 template <class Options>
 Json json_of(Options options) {
   Json json = Json::object();
   for (const Field& field : fields_of(options))
-    std::visit([&](const auto* value) { json[field.name] = *value; }, field.slot);
+    std::visit([&](const auto* value) { write(json[field.name], *value); }, field.slot);
   return json;
 }
 
+template <class T>
+struct Value {
+  using Type = T;
+};
+template <class T>
+struct Value<std::optional<T>> {
+  using Type = T;
+};
 bool fits(const Json& json, const std::string*) { return json.is_string(); }
 bool fits(const Json& json, const bool*) { return json.is_boolean(); }
 bool fits(const Json& json, const double*) { return json.is_number(); }
+bool fits(const Json& json, const std::optional<double>*) { return json.is_number(); }
 bool fits(const Json& json, const std::int64_t*) { return json.is_number_integer(); }
 const char* expected_for(const std::string*) { return "a text"; }
 const char* expected_for(const bool*) { return "True or False"; }
 const char* expected_for(const double*) { return "a number"; }
+const char* expected_for(const std::optional<double>*) { return "a number"; }
 const char* expected_for(const std::int64_t*) { return "a whole number"; }
 
 template <class Options>
@@ -118,7 +154,7 @@ void read(const Json& json, Options& options) {
     std::visit(
         [&](auto* slot) {
           if (!fits(value, slot)) throw UsageError(expected_got(name, expected_for(slot), value.dump()));
-          value.get_to(*slot);
+          *slot = value.get<typename Value<std::remove_pointer_t<decltype(slot)>>::Type>();
         },
         field->slot);
   }
@@ -159,7 +195,8 @@ nlohmann::ordered_json description_of(const nn::AttentionLayerOptions& options) 
   check(options);
   const Mechanism& mechanism = find_mechanism(options.mechanism);
   Json json = json_of(options);
-  json["head_dim"] = options.width / options.heads;
+  json["head_dim"] = options.used_head_dim();
+  json["norm_epsilon"] = options.norm_epsilon.value_or(default_epsilon(nn::NormKind::rms));
   json["sub_heads"] = mechanism.sub_heads();
   json["ties_keys"] = mechanism.ties_keys;
   json["operator"] = mechanism.operator_name;
@@ -167,6 +204,11 @@ nlohmann::ordered_json description_of(const nn::AttentionLayerOptions& options) 
   json["key_value_heads"] = options.used_key_value_heads();
   json["parameters"] = parameters_of(mechanism, options.heads);
   json["lambda_init"] = lambda_init_of(options);
+  if (options.alibi) {
+    const at::Tensor slopes = nn::alibi_slopes(options.heads / mechanism.sub_heads());
+    json["alibi_slopes"] =
+        std::vector<double>(slopes.const_data_ptr<double>(), slopes.const_data_ptr<double>() + slopes.numel());
+  }
   return json;
 }
 
@@ -176,7 +218,7 @@ nlohmann::ordered_json description_of(const nn::RecurrentLayerOptions& options) 
   const nn::RecurrentLayerImpl layer(options);
   const nn::RecurrentRecipe& recipe = layer.recipe();
   Json json = json_of(options);
-  json["head_dim"] = options.width / options.heads;
+  json["head_dim"] = options.used_head_dim();
   json["reads_query"] = layer.law().has_query;
   json["reads_key"] = layer.law().has_key;
   json["number"] = nullptr;
@@ -191,7 +233,7 @@ nlohmann::ordered_json description_of(const nn::RecurrentLayerOptions& options) 
   json["shared_keys"] = recipe.shared_keys;
   json["token_shift"] = recipe.token_shift;
   json["head_norm"] = recipe.head_norm;
-  json["head_norm_epsilon"] = nn::default_epsilon(nn::NormKind::rms);
+  json["head_norm_epsilon"] = options.head_norm_epsilon.value_or(default_epsilon(nn::NormKind::rms));
   json["output_gate"] = recipe.output_gate;
   json["skip"] = recipe.skip;
   json["running_means"] = recipe.running_means;
@@ -207,11 +249,23 @@ nlohmann::ordered_json description_of(const nn::TransformerBlockOptions& options
   else
     json["attention"] = description_of(options.attention);
   if (options.memory_attention) json["memory_attention"] = description_of(*options.memory_attention);
-  json["feed_forward"] =
-      json_of(FeedForwardFields{options.feed_forward, text_of(activations, options.feed_forward.activation)});
+  json["feed_forward"] = json_of(FeedForwardFields{
+      options.feed_forward, nn::activation_names()[static_cast<std::size_t>(options.feed_forward.activation)]});
   json["norm"] = json_of(NormFields{text_of(norms, options.norm), text_of(norm_places, options.norm_place),
                                     options.norm_bias, options.norm_epsilon.value_or(default_epsilon(options.norm))});
   return json;
+}
+
+nlohmann::ordered_json description_of(const nn::RotaryOptions& options) {
+  return json_of(RotaryFields{options, options.layout == nn::RotaryLayout::halves});
+}
+
+nn::RotaryOptions rotary_options_of(const nlohmann::ordered_json& json) {
+  RotaryFields fields;
+  read(json, fields);
+  fields.options.layout = fields.halves ? nn::RotaryLayout::halves : nn::RotaryLayout::interleaved;
+  check(fields.options);
+  return fields.options;
 }
 
 nn::AttentionLayerOptions attention_options_of(const nlohmann::ordered_json& json) {
@@ -242,6 +296,7 @@ nn::TransformerBlockOptions block_options_of(const nlohmann::ordered_json& json)
   FeedForwardFields feed_forward{.options = {.width = options.attention.width}};
   read(part("feed_forward"), feed_forward);
   options.feed_forward = feed_forward.options;
+  const std::vector<std::string_view> activations(nn::activation_names().begin(), nn::activation_names().end());
   options.feed_forward.activation = value_of<nn::Activation>(activations, feed_forward.activation, "activation");
   NormFields norm;
   read(part("norm"), norm);

@@ -3,6 +3,7 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 
+#include "cogwheel/nn/rotary.h"
 #include "cogwheel/nn/transformer_block.h"
 
 namespace cogwheel::bindings {
@@ -14,6 +15,7 @@ namespace cogwheel::bindings {
 //   parameters    of the mechanism, each a name, the sizes of its tensor and its initial values, which fill its last
 //                 dimension
 //   lambda_init   of a difference of two maps
+//   alibi_slopes  of the heads of the output, where there is ALiBi
 // Throws UsageError for options that the layer refuses.
 nlohmann::ordered_json description_of(const nn::AttentionLayerOptions& options);
 
@@ -25,10 +27,14 @@ nlohmann::ordered_json description_of(const nn::RecurrentLayerOptions& options);
 // `attention` or `recurrent`, `memory_attention` or null, `feed_forward`, and `norm`.
 nlohmann::ordered_json description_of(const nn::TransformerBlockOptions& options);
 
+// head_dim, positions, halves, base, and scaling, factor, low_frequency, high_frequency, original_context.
+nlohmann::ordered_json description_of(const nn::RotaryOptions& options);
+
 // The inverse: options that are left out have their defaults, or in a block those of its width. Throws UsageError for a
 // key that is not known, and for a value of another type.
 nn::AttentionLayerOptions attention_options_of(const nlohmann::ordered_json& json);
 nn::RecurrentLayerOptions recurrent_options_of(const nlohmann::ordered_json& json);
 nn::TransformerBlockOptions block_options_of(const nlohmann::ordered_json& json);
+nn::RotaryOptions rotary_options_of(const nlohmann::ordered_json& json);
 
 }  // namespace cogwheel::bindings

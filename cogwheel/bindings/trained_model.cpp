@@ -129,6 +129,13 @@ std::string TrainedModel::blocks() const {
   });
 }
 
+std::string TrainedModel::rotary() const {
+  return with_value_errors([&] {
+    const auto rotary = tasks::language::rotary_options(language_model().options());
+    return (rotary ? description_of(*rotary) : nlohmann::ordered_json()).dump();
+  });
+}
+
 c10::intrusive_ptr<TrainedModel> TrainedModel::with_parameters(const Inputs& parameters) const {
   return with_value_errors(
       [&] { return c10::intrusive_ptr<TrainedModel>::reclaim(new TrainedModel(*this, parameters)); });
@@ -383,6 +390,7 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
       .def("with_parameters", &TrainedModel::with_parameters)
       .def_static("language_model_of", &TrainedModel::language_model_of)
       .def("initialize", &TrainedModel::initialize)
+      .def("rotary", [](const c10::intrusive_ptr<TrainedModel>& model) { return model->rotary(); })
       .def("blocks", &TrainedModel::blocks)
       .def("hook_names", &TrainedModel::hook_names)
       .def("read_only_hook_names", &TrainedModel::read_only_hook_names)

@@ -40,6 +40,8 @@ class TrainedModel : public torch::CustomClassHolder {
   void initialize(std::int64_t seed) const;
   // Of each block of a language model what bindings/layer.h says of it, a JSON list.
   std::string blocks() const;
+  // Of a language model whose positions are rotary what bindings/layer_description.h says of them, else "null".
+  std::string rotary() const;
 
   // The same model with these tensors as its parameters, by their names: inputs of its passes, so that derivatives
   // reach whatever they were computed from. Throws ValueError for one that is missing or of another shape.

@@ -14,9 +14,6 @@
 namespace cogwheel::interpret {
 namespace {
 
-// Of the norm of heads in differential attention (nn/attention_layer.cpp). A larger one there keeps the bound a bound.
-constexpr double head_norm_epsilon = 1e-5;
-
 // What one step may hold at once, in numbers of 8 bytes: half a gigabyte.
 constexpr std::int64_t numbers_at_once = 1 << 26;
 
@@ -126,7 +123,7 @@ at::Tensor through_heads(const nn::TransformerBlock& layer, const LayerValues& v
   const at::Tensor weights = values.pattern.abs() / values.attention_scale;  // [heads, N, N]
   at::Tensor norms;                                                          // [heads, N], of the rows that add
   if (circuit.gain.defined()) {
-    const at::Tensor scale = (values.heads.square().mean(-1) + head_norm_epsilon).sqrt().transpose(0, 1);
+    const at::Tensor scale = (values.heads.square().mean(-1) + circuit.epsilon).sqrt().transpose(0, 1);
     norms = (spectral_norm(circuit.output * circuit.gain) * spectral_norm(value)).unsqueeze(1) / scale;
   } else {
     norms = spectral_norm(at::matmul(circuit.output, value)).unsqueeze(1).expand({weights.size(0), weights.size(1)});

@@ -1,9 +1,11 @@
 #include "cogwheel/nn/attention_layer.h"
 
+#include <c10/core/InferenceMode.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <tuple>
@@ -13,6 +15,7 @@
 #include "cogwheel/attention/kernels/pairwise/row_statistics.h"
 #include "cogwheel/attention/mechanisms/forms/differential.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/nn/head_width.h"
 #include "cogwheel/nn/residual_norm.h"
@@ -35,15 +38,18 @@ at::Tensor split_heads(const at::Tensor& x, std::int64_t heads) { return x.unfla
 
 // Columns of the projection of keys and values.
 std::int64_t shared_width(const AttentionLayerOptions& options) {
-  return options.width / options.heads * options.used_key_value_heads();
+  return options.used_head_dim() * options.used_key_value_heads();
 }
+
+// Of all queries, and of what the output projection reads.
+std::int64_t inner_width(const AttentionLayerOptions& options) { return options.used_head_dim() * options.heads; }
 
 // Columns of the first projection: queries, keys where they are not tied, values.
 std::vector<std::int64_t> projected_widths(const AttentionLayerOptions& options, const Mechanism& mechanism) {
-  const std::int64_t shared = shared_width(options);
-  if (options.memory) return {options.width};
-  if (mechanism.ties_keys) return {options.width, shared};
-  return {options.width, shared, shared};
+  const std::int64_t inner = inner_width(options), shared = shared_width(options);
+  if (options.memory) return {inner};
+  if (mechanism.ties_keys) return {inner, shared};
+  return {inner, shared, shared};
 }
 
 std::string projection_name(const AttentionLayerOptions& options, const Mechanism& mechanism) {
@@ -60,7 +66,7 @@ void check(const AttentionLayerOptions& options) {
   const Mechanism& mechanism = find_mechanism(options.mechanism);
   if (mechanism.recurrent() != nullptr)
     throw UsageError(expected_got("mechanism of an attention layer", "one without a state", options.mechanism));
-  checked_head_width(options.width, options.heads);
+  checked_head_width(options.width, options.heads, options.head_dim);
   if (options.heads % mechanism.sub_heads() != 0)
     throw UsageError(expected_got("heads", "an even number for " + options.mechanism, std::to_string(options.heads)));
   if (options.first_lambda_depth != 0 && options.first_lambda_depth != 1)
@@ -81,6 +87,16 @@ void check(const AttentionLayerOptions& options) {
   if (options.window > 0 && (!options.causal || options.memory))
     throw UsageError(
         expected_got("window", "causal attention beside it", options.memory ? "a memory" : "causal=False"));
+  if (options.window > 0 && mechanism.is_matrix())
+    throw UsageError(expected_got("window", "none for " + options.mechanism + ", a function of the whole score matrix",
+                                  std::to_string(options.window)));
+  if (options.alibi && (!options.causal || options.memory))
+    throw UsageError(expected_got("alibi", "causal attention beside it", options.memory ? "a memory" : "causal=False"));
+  if (options.alibi && (mechanism.is_matrix() || mechanism.takes_cosines()))
+    throw UsageError(expected_got("alibi", "none for " + options.mechanism, "one"));
+  if (!(options.norm_epsilon.value_or(0) >= 0) || !(options.head_norm_epsilon >= 0))
+    throw UsageError(expected_got("epsilon of a norm", "at least 0",
+                                  number_text(std::min(options.norm_epsilon.value_or(0), options.head_norm_epsilon))));
   const std::vector<std::string> scores = ops::score_names();
   if (std::find(scores.begin(), scores.end(), options.score) == scores.end())
     throw UsageError(expected_got("score", expected_names(options.score, scores), options.score));
@@ -93,6 +109,15 @@ void check(const AttentionLayerOptions& options) {
         expected_got("mechanism of attention to a memory", "one whose keys are not its queries", options.mechanism));
 }
 
+at::Tensor alibi_slopes(std::int64_t heads) {
+  const auto of_power_of_two = [](std::int64_t count, std::int64_t step, std::int64_t wanted) {
+    return at::exp2((at::arange(wanted, at::kDouble) * step + 1) * (-8.0 / static_cast<double>(count)));
+  };
+  const auto power = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(heads)));
+  const at::Tensor slopes = of_power_of_two(power, 1, power);
+  return power == heads ? slopes : at::cat({slopes, of_power_of_two(2 * power, 2, heads - power)});
+}
+
 double lambda_init_of(const AttentionLayerOptions& options) {
   if (!is_difference(find_mechanism(options.mechanism))) return 0;
   return Differential::lambda_init(static_cast<double>(options.layer + options.first_lambda_depth));
@@ -101,14 +126,22 @@ double lambda_init_of(const AttentionLayerOptions& options) {
 AttentionLayerImpl::AttentionLayerImpl(const AttentionLayerOptions& options, std::shared_ptr<const Rotary> rotary)
     : options_(options), mechanism_(find_mechanism(options.mechanism)), rotary_(std::move(rotary)) {
   check(options);
-  head_dim_ = options.width / options.heads;
+  head_dim_ = options.used_head_dim();
   projection_ =
       register_module(projection_name(options, mechanism_),
                       Linear(options.width, total(projected_widths(options, mechanism_)), options.projection_bias));
   if (options.memory)
     memory_projection_ =
         register_module("key_value", Linear(options.width, 2 * shared_width(options), options.projection_bias));
-  output_ = register_module("output", Linear(options.width, options.width, options.output_bias));
+  output_ = register_module("output", Linear(inner_width(options), options.width, options.output_bias));
+  if (options.query_key_norm) {
+    query_norm_ = new_parameter(*this, "query_norm", {head_dim_});
+    if (!mechanism_.ties_keys) key_norm_ = new_parameter(*this, "key_norm", {head_dim_});
+  }
+  if (options.alibi) {
+    const c10::InferenceMode ordinary(false);
+    alibi_ = alibi_slopes(options.heads / mechanism_.sub_heads());
+  }
   // For a row map each scalar is a parameter, and their names come first; for a dense form they are the columns of one.
   const std::size_t scalars = mechanism_.parameter_initial.size();
   const bool in_columns = mechanism_.is_matrix();
@@ -150,6 +183,7 @@ ops::AttentionOptions AttentionLayerImpl::operator_options(const Dropout& dropou
   if (score_weight_.defined()) options.score_weight = score_weight_;
   if (score_projection_.defined()) options.score_projection = score_projection_;
   if (options_.window > 0) options.window = options_.window;
+  if (alibi_.defined()) options.alibi = alibi_.to(output_->weight().device());
   if (const auto shared = lambda())
     options.parameters.emplace_back("lam", shared->whole.expand({options_.heads / mechanism_.sub_heads()}));
   if (dropout.rate() > 0 && !mechanism_.is_matrix()) {
@@ -171,7 +205,7 @@ AttentionLayerImpl::Heads AttentionLayerImpl::project(const at::Tensor& x, const
   };
   const Projected made = project_heads(x, context);
   const at::Tensor split = context.hooked(HookPlace::query, made.query),
-                   query = placed(HookPlace::rotated_query, split);
+                   query = placed(HookPlace::rotated_query, normed_query(split));
   const at::Tensor value = context.hooked(HookPlace::value, made.value).transpose(1, 2);
   // Keys that are the queries stay the same tensor, unless hooks see either alone.
   const bool parted = made.key.defined() || made.key_change.defined() || context.wants(HookPlace::key) ||
@@ -179,7 +213,22 @@ AttentionLayerImpl::Heads AttentionLayerImpl::project(const at::Tensor& x, const
   if (!parted) return {query, query, value};
   at::Tensor key = made.key.defined() ? made.key : split;
   if (made.key_change.defined()) key = key + made.key_change;
-  return {query, placed(HookPlace::rotated_key, context.hooked(HookPlace::key, key)), value};
+  return {query, placed(HookPlace::rotated_key, normed_key(context.hooked(HookPlace::key, key))), value};
+}
+
+at::Tensor AttentionLayerImpl::normed(const at::Tensor& heads, const at::Tensor& gain, double epsilon) {
+  return norm_of_sum(heads.to(gain.scalar_type()), {}, gain, {}, NormKind::rms, epsilon, BFloat16Products::enabled())
+      .normed;
+}
+
+at::Tensor AttentionLayerImpl::normed_query(const at::Tensor& heads) const {
+  if (!query_norm_.defined()) return heads;
+  return normed(heads, query_norm_, options_.norm_epsilon.value_or(default_epsilon(NormKind::rms)));
+}
+
+at::Tensor AttentionLayerImpl::normed_key(const at::Tensor& heads) const {
+  if (!key_norm_.defined()) return normed_query(heads);
+  return normed(heads, key_norm_, options_.norm_epsilon.value_or(default_epsilon(NormKind::rms)));
 }
 
 AttentionLayerImpl::Projected AttentionLayerImpl::project_heads(const at::Tensor& x, const ForwardContext& context) {
@@ -225,10 +274,11 @@ AttentionLayerImpl::Projected AttentionLayerImpl::project_heads(const at::Tensor
 }
 
 AttentionLayerImpl::Heads AttentionLayerImpl::project_memory(const at::Tensor& x, const ForwardContext& context) {
-  const auto hooked = [&](HookPlace place, const at::Tensor& split) {
-    return context.hooked(place, split).transpose(1, 2);
+  const auto made = [&](HookPlace place, const at::Tensor& split, auto&& after) {
+    return after(context.hooked(place, split)).transpose(1, 2);
   };
-  const at::Tensor query = hooked(HookPlace::query, split_heads(projection_(x), options_.heads));
+  const at::Tensor query = made(HookPlace::query, split_heads(projection_(x), options_.heads),
+                                [&](const at::Tensor& heads) { return normed_query(heads); });
   auto* state = static_cast<MemoryState*>(context.layer_state);
   if (state != nullptr && state->key.defined()) return {query, state->key, state->value};
   if (!context.memory.defined())
@@ -236,8 +286,10 @@ AttentionLayerImpl::Heads AttentionLayerImpl::project_memory(const at::Tensor& x
         expected_got("context: memory", "[batch, tokens, " + std::to_string(options_.width) + "]", "none"));
   const std::int64_t shared = options_.used_key_value_heads();
   const auto parts = memory_projection_(context.memory).chunk(2, -1);
-  const at::Tensor key = hooked(HookPlace::key, split_heads(parts[0], shared)),
-                   value = hooked(HookPlace::value, split_heads(parts[1], shared / mechanism_.sub_heads()));
+  const at::Tensor key = made(HookPlace::key, split_heads(parts[0], shared),
+                              [&](const at::Tensor&heads) { return normed_key(heads); }),
+                   value = made(HookPlace::value, split_heads(parts[1], shared / mechanism_.sub_heads()),
+                                [](const at::Tensor&heads) { return heads; });
   return {query, key, value};
 }
 
@@ -335,6 +387,7 @@ at::Tensor AttentionLayerImpl::hidden_keys(const Heads& heads, const ops::Attent
   };
   return ops::attention_scores(nothing(heads.query), nothing(heads.key), "softmax",
                                {.causal = options.causal,
+                                .window = options.window,
                                 .key_lengths = options.key_lengths,
                                 .first_positions = options.first_positions,
                                 .cu_seqlens = options.cu_seqlens})
@@ -397,6 +450,7 @@ AttentionLayerImpl::HookedWeights AttentionLayerImpl::observed_members(const Hea
   // The maps of a difference are those of its member, which has no λ.
   ops::AttentionOptions of_map = options;
   of_map.parameters = learned_;
+  if (of_map.alibi) of_map.alibi = of_map.alibi->repeat_interleave(2);
   const std::string_view member = mechanism_.pairwise()->member;
   const auto of_keys = [&] {
     // Of keys that heads share, a sub-head reads the one of its own number, which a row map alone does not know.
@@ -422,7 +476,7 @@ at::Tensor AttentionLayerImpl::combine(const at::Tensor& attended, const Forward
   if (is_difference(mechanism_)) {
     // The factor cancels the scale of the norm, so that training starts with the gradients of plain attention.
     by_token = norm_of_sum(by_token.to(head_norm_.scalar_type()), {}, head_norm_ * (1 - lambda_init_), {},
-                           NormKind::rms, 1e-5, BFloat16Products::enabled())
+                           NormKind::rms, options_.head_norm_epsilon, BFloat16Products::enabled())
                    .normed;
     by_token = context.hooked(HookPlace::normed_heads, by_token);
   }
@@ -446,7 +500,8 @@ std::optional<ValueCircuit> AttentionLayerImpl::value_circuit() const {
                                .unflatten(0, {groups, width})
                                .repeat_interleave(heads / groups, 0);
   return ValueCircuit{value, output_->weight().unflatten(1, {heads, width}).transpose(0, 1),
-                      is_difference(mechanism_) ? head_norm_ * (1 - lambda_init_) : at::Tensor()};
+                      is_difference(mechanism_) ? head_norm_ * (1 - lambda_init_) : at::Tensor(),
+                      options_.head_norm_epsilon};
 }
 
 bool AttentionLayerImpl::has_hook(HookPlace place) const {
@@ -487,6 +542,10 @@ void AttentionLayerImpl::initialize(const WeightInitializer& initializer, const 
   projection_->initialize(initializer, name + "." + projection_name(options_, mechanism_), standard_deviation);
   if (memory_projection_) memory_projection_->initialize(initializer, name + ".key_value", standard_deviation);
   output_->initialize(initializer, name + ".output", residual_standard_deviation);
+  for (const at::Tensor& gain : {query_norm_, key_norm_}) {
+    const torch::NoGradGuard no_grad;
+    if (gain.defined()) at::Tensor(gain).fill_(1);
+  }
   for (std::size_t i = 0; i < mechanism_.parameter_initial.size(); ++i) {
     const torch::NoGradGuard no_grad;
     const at::Tensor scalar =

@@ -7,7 +7,10 @@
 //   both                        K = Q in each of the two sub-heads
 //   dense (polynomial, …)       K = Q: a function of the matrix QQᵀ
 //
-// With rotary positions, queries and keys are rotated after the projection, sub-heads and tied keys included.
+// With rotary positions, queries and keys are rotated after the projection, sub-heads and tied keys included. With
+// norms of queries and keys, each head is normed before that, as in Qwen 3; Dehghani et al., "Scaling Vision
+// Transformers to 22 Billion Parameters" (2023), section 2. ALiBi lowers scores with the distance instead: Press et
+// al., "Train Short, Test Long" (2022).
 //
 // A layer that attends to a memory (an encoder's output, say) computes keys and values from that instead of x, by a
 // separate projection: Vaswani et al., "Attention Is All You Need" (2017), section 3.2.3.
@@ -29,7 +32,8 @@ namespace cogwheel::nn {
 
 struct AttentionLayerOptions {
   std::int64_t width = 0;
-  std::int64_t heads = 0;            // of a plain row map; head_dim = width / heads
+  std::int64_t heads = 0;            // of a plain row map
+  std::int64_t head_dim = 0;         // of a query and a key; 0: width / heads
   std::int64_t key_value_heads = 0;  // a divisor of heads, counted alike; 0: as many as heads (else grouped queries)
   std::string mechanism = "softmax";
   std::int64_t layer = 0;  // counted from 0: λ_init of differential attention grows with depth
@@ -38,16 +42,26 @@ struct AttentionLayerOptions {
   std::int64_t first_lambda_depth = 0;
   bool projection_bias = true;  // of queries, keys and values
   bool output_bias = true;
-  bool causal = true;         // ignored by a layer that attends to a memory
-  bool memory = false;        // whether keys and values come from the context's memory
-  std::int64_t window = 0;    // the last keys that a causal query sees, itself included; 0: all of them
-  std::string score = "dot";  // of a query and a key (ops/pairwise/scores.h), whose weights the layer learns
+  bool causal = true;           // ignored by a layer that attends to a memory
+  bool memory = false;          // whether keys and values come from the context's memory
+  std::int64_t window = 0;      // the last keys that a causal query sees, itself included; 0: all of them
+  std::string score = "dot";    // of a query and a key (ops/pairwise/scores.h), whose weights the layer learns
+  bool alibi = false;           // causal scores fall with the distance: see alibi_slopes
+  bool query_key_norm = false;  // an RMSNorm of each query and each key, before positions
+  std::optional<double> norm_epsilon = {};  // of these; that of RMSNorm unless given
+  double head_norm_epsilon = 1e-5;          // of the norm of heads of a difference of two maps
 
+  std::int64_t used_head_dim() const { return head_dim == 0 ? width / heads : head_dim; }
   std::int64_t used_key_value_heads() const { return key_value_heads == 0 ? heads : key_value_heads; }
 };
 
 // Throws UsageError that names the first invalid option.
 void check(const AttentionLayerOptions& options);
+
+// [heads] float64, by which ALiBi multiplies distances: 2^(−8 i / heads) for i = 1 … heads where that is a power of
+// two; else those of the next smaller power of two, and of every second head of the next larger one. Press et al.
+// (2022), section 3, and their code.
+at::Tensor alibi_slopes(std::int64_t heads);
 
 // Of differential attention, after options.layer; 0 for others.
 double lambda_init_of(const AttentionLayerOptions& options);
@@ -89,6 +103,9 @@ class AttentionLayerImpl : public TokenMixer {
     bool changed = false;  // else what the kernels computed stands
   };
   Projected project_heads(const at::Tensor& x, const ForwardContext& context);
+  static at::Tensor normed(const at::Tensor& heads, const at::Tensor& gain, double epsilon);
+  at::Tensor normed_query(const at::Tensor& heads) const;  // [..., head_dim], as they are without such norms
+  at::Tensor normed_key(const at::Tensor& heads) const;
   Heads project(const at::Tensor& x, const ForwardContext& context);
   Heads project_memory(const at::Tensor& x, const ForwardContext& context);
   at::Tensor attend(Heads heads, const ForwardContext& context);  // → [B, output heads, N, width of a value]
@@ -110,11 +127,13 @@ class AttentionLayerImpl : public TokenMixer {
   Linear projection_{nullptr};         // in a layer that attends to a memory: queries only
   Linear memory_projection_{nullptr};  // keys and values; only in such a layer
   Linear output_{nullptr};
+  at::Tensor query_norm_, key_norm_;  // [head_dim], gains; keys that are the queries have the queries' norm
   // Shared by the heads of the layer.
   at::Tensor lambda_query1_, lambda_key1_, lambda_query2_, lambda_key2_;  // [head_dim]
   at::Tensor head_norm_;                                                  // [2 head_dim]
   ops::MechanismParameters learned_;            // the scalars of the row map, one for each query head: [heads] each
   at::Tensor score_weight_, score_projection_;  // of a score that has them (ops/pairwise/scores.h)
+  at::Tensor alibi_;                            // [output heads], where there is one
 };
 TORCH_MODULE(AttentionLayer);
 

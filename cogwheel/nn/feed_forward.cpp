@@ -3,6 +3,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace cogwheel::nn {
@@ -12,7 +13,19 @@ std::int64_t units_in(const FeedForwardOptions& options) {
   return options.activation == Activation::swiglu ? 2 * options.hidden : options.hidden;
 }
 
+const char* approximation(Activation activation) { return activation == Activation::gelu_tanh ? "tanh" : "none"; }
+
 }  // namespace
+
+const std::vector<std::string>& activation_names() {
+  static const std::vector<std::string> names{"gelu", "swiglu", "gelu_tanh"};
+  return names;
+}
+
+Activation activation_of(std::string_view name) {
+  const std::vector<std::string>& names = activation_names();
+  return static_cast<Activation>(std::find(names.begin(), names.end(), name) - names.begin());
+}
 
 FeedForwardImpl::FeedForwardImpl(const FeedForwardOptions& options) : activation_(options.activation) {
   up_ = register_module("up", Linear(options.width, units_in(options), options.bias));
@@ -21,8 +34,9 @@ FeedForwardImpl::FeedForwardImpl(const FeedForwardOptions& options) : activation
 
 at::Tensor FeedForwardImpl::forward(const at::Tensor& x, const ForwardContext& context) {
   at::Tensor units = up_(x);
-  if (activation_ == Activation::gelu)
-    return out_(context.hooked(HookPlace::units, at::gelu(context.hooked(HookPlace::units_before, std::move(units)))));
+  if (activation_ != Activation::swiglu)
+    return out_(context.hooked(HookPlace::units, at::gelu(context.hooked(HookPlace::units_before, std::move(units)),
+                                                          approximation(activation_))));
   const auto gate_and_up = units.chunk(2, -1);
   const at::Tensor gate = context.hooked(HookPlace::units_before, gate_and_up[0]),
                    up = context.hooked(HookPlace::linear_units, gate_and_up[1]);
@@ -38,7 +52,9 @@ at::Tensor FeedForwardImpl::jacobians(const at::Tensor& x) {
   };
   switch (activation_) {
     case Activation::gelu:
-      return at::matmul(out_->weight(), of_rows(at::gelu_backward(at::ones_like(units), units), 0));
+    case Activation::gelu_tanh:
+      return at::matmul(out_->weight(),
+                        of_rows(at::gelu_backward(at::ones_like(units), units, approximation(activation_)), 0));
     case Activation::swiglu: {
       const auto gate_and_up = units.chunk(2, -1);
       const at::Tensor by_gate = at::silu_backward(gate_and_up[1], gate_and_up[0]), by_up = at::silu(gate_and_up[0]);

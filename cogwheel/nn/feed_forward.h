@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cogwheel/nn/forward_context.h"
 #include "cogwheel/nn/weights/linear.h"
@@ -15,7 +17,12 @@ enum class Activation {
   gelu,    // out(gelu(up(x)))
   swiglu,  // out(silu(gate(x)) ∘ up(x)), gate and up in one matrix `up`, in this order; Shazeer, "GLU Variants Improve
            // Transformer" (2020), eq. 6
+  gelu_tanh,  // as gelu, by the tanh that approximates it: Hendrycks and Gimpel, "Gaussian Error Linear Units" (2016),
+              // section 2; GPT-2's "gelu_new"
 };
+// Their names, in their order.
+const std::vector<std::string>& activation_names();
+Activation activation_of(std::string_view name);  // a known one
 
 struct FeedForwardOptions {
   std::int64_t width = 0;

@@ -94,21 +94,21 @@ at::Tensor refused_in(const at::Tensor& gate, Values values) {
 
 void check(const RecurrentLayerOptions& options) {
   law_of(options.mechanism);
-  checked_head_width(options.width, options.heads, ops::max_key_width);
+  checked_head_width(options.width, options.heads, options.head_dim, ops::max_key_width);
 }
 
 RecurrentLayerImpl::RecurrentLayerImpl(const RecurrentLayerOptions& options)
     : options_(options), law_(law_of(options.mechanism)), recipe_(recipe_of(law_, options.plain)) {
   check(options);
-  head_dim_ = options.width / options.heads;
+  head_dim_ = options.used_head_dim();
   value_dim_ = head_dim_ * recipe_.expansion;
-  const std::int64_t values = options.width * recipe_.expansion;
+  const std::int64_t values = options.heads * value_dim_;
   const std::int64_t read = recipe_.inner ? values : options.width;
   const auto linear = [&](const char* name, std::int64_t inputs, std::int64_t outputs) {
     return register_module(name, Linear(inputs, outputs, options.bias));
   };
   if (recipe_.inner) inner_ = linear("inner", options.width, values);
-  const std::int64_t keys = recipe_.shared_keys ? head_dim_ : options.width;
+  const std::int64_t keys = recipe_.shared_keys ? head_dim_ : options.heads * head_dim_;
   if (law_.has_query) query_ = linear("query", read, keys);
   if (law_.has_key) key_ = linear("key", read, keys);
   if (!recipe_.inner) value_ = linear("value", options.width, values);
@@ -138,7 +138,8 @@ RecurrentLayerImpl::RecurrentLayerImpl(const RecurrentLayerOptions& options)
     shift_ =
         register_module("shift", TokenShift(options.width, 4 + static_cast<std::int64_t>(gates_.size()),
                                             static_cast<double>(options.layer) / static_cast<double>(options.layers)));
-  if (recipe_.head_norm) head_norm_ = register_module("head_norm", Norm(NormKind::rms, value_dim_, false));
+  if (recipe_.head_norm)
+    head_norm_ = register_module("head_norm", Norm(NormKind::rms, value_dim_, false, options.head_norm_epsilon));
   if (recipe_.skip) skip_ = new_parameter(*this, "skip", {values});
   if (recipe_.features == LayerFeatures::random_of_units)
     features_ = new_parameter(*this, "features", {options.heads, head_dim_, head_dim_});

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,13 +27,18 @@ namespace cogwheel::nn {
 
 struct RecurrentLayerOptions {
   std::int64_t width = 0;
-  std::int64_t heads = 0;  // keys of width / heads; values are as wide, or twice where the paper's layer expands them
+  std::int64_t heads = 0;
+  std::int64_t head_dim =
+      0;  // of keys, 0: width / heads; values are as wide, or twice where the paper's layer expands them
   std::string mechanism = "linear_attention";
-  std::int64_t layer = 0, layers = 1;  // lower bounds of gates and some initial values depend on the depth
-  bool bias = true;                    // of the projections; gates have biases in any case
-  bool plain = false;                  // projections and gates alone, instead of the paper's layer
-  LawSwitches law_options = {};        // which options of the law are on
-  std::int64_t context = 1;            // of the model: the horizon of a law that has one
+  std::int64_t layer = 0, layers = 1;            // lower bounds of gates and some initial values depend on the depth
+  bool bias = true;                              // of the projections; gates have biases in any case
+  bool plain = false;                            // projections and gates alone, instead of the paper's layer
+  LawSwitches law_options = {};                  // which options of the law are on
+  std::int64_t context = 1;                      // of the model: the horizon of a law that has one
+  std::optional<double> head_norm_epsilon = {};  // of a recipe with a norm of heads; that of RMSNorm unless given
+
+  std::int64_t used_head_dim() const { return head_dim == 0 ? width / heads : head_dim; }
 };
 
 // Throws UsageError that names the first invalid option.

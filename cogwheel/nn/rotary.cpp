@@ -3,26 +3,62 @@
 #include <c10/core/InferenceMode.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <string>
+#include <utility>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/range.h"
+#include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/ops/layers/rotary.h"
 
 namespace cogwheel::nn {
 
-Rotary::Rotary(std::int64_t head_dim, std::int64_t positions, RotaryLayout layout, double base)
-    : head_dim_(head_dim), positions_(positions), base_(base), layout_(layout) {
-  if (head_dim < 2 || head_dim % 2 != 0)
-    throw UsageError(expected_got("rotary: head_dim", "an even number", std::to_string(head_dim)));
-  if (!(base > 1) || !std::isfinite(base))
-    throw UsageError(expected_got("rotary: base", "above 1", std::to_string(base)));
+const std::vector<std::string>& rotary_scaling_names() {
+  static const std::vector<std::string> names{"none", "linear", "llama3"};
+  return names;
 }
 
+void check(const RotaryOptions& options, const std::string& prefix) {
+  const auto name = [&](const char* option) { return prefix + option; };
+  constexpr double largest = 1e30;
+  if (options.head_dim < 2 || options.head_dim % 2 != 0)
+    throw UsageError(expected_got(name("head_dim"), "an even number", std::to_string(options.head_dim)));
+  if (options.positions < 1)
+    throw UsageError(expected_got(name("positions"), "at least 1", std::to_string(options.positions)));
+  if (!(options.base > 1) || !std::isfinite(options.base))
+    throw UsageError(expected_got(name("base"), "above 1", number_text(options.base)));
+  const RotaryScaling& scaling = options.scaling;
+  const std::vector<std::string>& rules = rotary_scaling_names();
+  if (std::find(rules.begin(), rules.end(), scaling.rule) == rules.end())
+    throw UsageError(expected_got(name("scaling"), expected_names(scaling.rule, rules), scaling.rule));
+  expect_within(name("factor"), scaling.factor, Range<double>{.min = 1, .max = largest});
+  expect_within(name("low_frequency"), scaling.low_frequency,
+                Range<double>{.min = 0, .max = largest, .min_excluded = true});
+  expect_within(name("high_frequency"), scaling.high_frequency,
+                Range<double>{.min = scaling.low_frequency, .max = largest, .min_excluded = true});
+  expect_within(name("original_context"), scaling.original_context, Range<std::int64_t>{1, std::int64_t{1} << 40});
+}
+
+at::Tensor rotary_frequencies(const RotaryOptions& options) {
+  const at::Tensor plain =
+      at::pow(options.base, at::arange(0, options.head_dim, 2, at::kDouble) / -static_cast<double>(options.head_dim));
+  const RotaryScaling& scaling = options.scaling;
+  if (scaling.rule == "none") return plain;
+  const at::Tensor scaled = plain / scaling.factor;
+  if (scaling.rule == "linear") return scaled;
+  const at::Tensor turns = plain * (static_cast<double>(scaling.original_context) / (2 * std::numbers::pi));
+  const at::Tensor share =
+      ((turns - scaling.low_frequency) / (scaling.high_frequency - scaling.low_frequency)).clamp(0, 1);
+  return scaled + (plain - scaled) * share;
+}
+
+Rotary::Rotary(RotaryOptions options) : options_(std::move(options)) { check(options_); }
+
 at::Tensor Rotary::exact_table() const {
-  const at::Tensor frequency =
-      at::pow(base_, at::arange(0, head_dim_, 2, at::kDouble) / -static_cast<double>(head_dim_));  // [head_dim/2]
-  const at::Tensor angle = at::outer(at::arange(positions_, at::kDouble), frequency);
+  const at::Tensor angle = at::outer(at::arange(options_.positions, at::kDouble), rotary_frequencies(options_));
   return at::stack({angle.cos(), angle.sin()});
 }
 
@@ -41,7 +77,7 @@ at::Tensor Rotary::table_for(const at::Tensor& x) const {
 
 at::Tensor Rotary::turned(const at::Tensor& x, const std::optional<at::Tensor>& positions, std::int64_t first) const {
   try {
-    return ops::rotary(x, table_for(x), positions, first, layout_ == RotaryLayout::halves, false);
+    return ops::rotary(x, table_for(x), positions, first, options_.layout == RotaryLayout::halves, false);
   } catch (const c10::ValueError& error) {
     throw UsageError(error.what_without_backtrace());
   }
@@ -49,7 +85,7 @@ at::Tensor Rotary::turned(const at::Tensor& x, const std::optional<at::Tensor>& 
 
 at::Tensor Rotary::back(const at::Tensor& x, std::int64_t distance) const {
   const at::Tensor positions = at::full({x.size(1)}, distance, x.options().dtype(at::kLong));
-  return ops::rotary(x, table_for(x), positions, 0, layout_ == RotaryLayout::halves, true);
+  return ops::rotary(x, table_for(x), positions, 0, options_.layout == RotaryLayout::halves, true);
 }
 
 at::Tensor Rotary::operator()(const at::Tensor& x, std::int64_t first) const { return turned(x, std::nullopt, first); }

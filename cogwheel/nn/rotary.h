@@ -5,13 +5,24 @@
 //   ω_p = base^(−2p / head_dim)
 //   Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding" (2021), eq. 13 to 15 and 34.
 //
-// The gradient is the inverse rotation (ops/layers/rotary.h).
+// The gradient is the inverse rotation (ops/layers/rotary.h). A model that learned short texts reads longer ones where
+// its ω are scaled, by one of two rules:
+//
+//   linear   ω / factor: positions lie `factor` times as close. Chen et al., "Extending Context Window of Large
+//   Language
+//            Models via Position Interpolation" (2023), eq. 4
+//   llama3   by the number of turns r = original_context · ω / 2π that a plane makes in a text that was learned: ω
+//   where
+//            r ≥ high_frequency, ω / factor where r ≤ low_frequency, and between them (1 − t) ω / factor + t ω with
+//            t = (r − low_frequency) / (high_frequency − low_frequency). Of the published code of Llama 3.1;
+//            Grattafiori et al., "The Llama 3 Herd of Models" (2024), section 3.4.2
 #pragma once
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace cogwheel::nn {
@@ -22,10 +33,34 @@ enum class RotaryLayout {
   halves,       // p and p + head_dim/2: Hugging Face's models and GPT-NeoX
 };
 
+struct RotaryScaling {
+  std::string rule = "none";  // or "linear", "llama3"
+  double factor = 8;
+  double low_frequency = 1, high_frequency = 4;  // of llama3, in turns
+  std::int64_t original_context = 8192;          // of llama3, in tokens
+
+  bool operator==(const RotaryScaling&) const = default;
+};
+const std::vector<std::string>& rotary_scaling_names();
+
+struct RotaryOptions {
+  std::int64_t head_dim = 0, positions = 0;  // positions 0 … positions − 1
+  RotaryLayout layout = RotaryLayout::interleaved;
+  double base = 10000;
+  RotaryScaling scaling = {};
+};
+
+// Throws UsageError that names the first invalid option, after `prefix`: unless head_dim is even, base above 1, the
+// rule known, factor at least 1, and low_frequency below high_frequency.
+void check(const RotaryOptions& options, const std::string& prefix = "rotary: ");
+
+// ω of each plane, float64 [head_dim / 2].
+at::Tensor rotary_frequencies(const RotaryOptions& options);
+
 class Rotary {
  public:
-  // Positions 0 … positions − 1. Throws UsageError unless head_dim is even and base is above 1.
-  Rotary(std::int64_t head_dim, std::int64_t positions, RotaryLayout layout, double base = 10000);
+  // Throws UsageError for what `check` refuses.
+  explicit Rotary(RotaryOptions options);
 
   // x [B, N, heads, head_dim] of floating point, token n at position `first` + n → the same shape, contiguous. Throws
   // UsageError where a position is outside that range.
@@ -41,9 +76,7 @@ class Rotary {
   at::Tensor table_for(const at::Tensor& x) const;
   at::Tensor exact_table() const;  // in float64, on the CPU
 
-  std::int64_t head_dim_, positions_;
-  double base_;
-  RotaryLayout layout_;
+  RotaryOptions options_;
   // Cosines, then sines: [2, positions, head_dim/2]. The first table is float64, so that far positions lose no
   // precision; the others, rounded from it once or on other devices, are added when they are first needed.
   mutable std::vector<at::Tensor> tables_;

@@ -21,6 +21,7 @@ struct ValueCircuit {
   at::Tensor value;      // [heads, width of a value, width], of grouped heads that of their group
   at::Tensor output;     // [heads, width, width of a value]
   at::Tensor gain = {};  // [width of a value], of the norm of heads between the two, where there is one
+  double epsilon = 0;    // of this norm
 };
 
 class TokenMixer : public torch::nn::Module {

@@ -17,16 +17,39 @@ def linear(weights: dict[str, Tensor], name: str, x: Tensor) -> Tensor:
     return F.linear(x, weights[name + ".weight"], weights.get(name + ".bias"))
 
 
-def rotated(heads: Tensor, positions: Tensor, base: float, halves: bool) -> Tensor:
+def frequencies(head_dim: int, base: float, scaling: str, factor: float, low: float, high: float, original_context: int) -> Tensor:
+    """ω of each plane, plane by plane, by wavelengths, as the code of Llama 3.1 has them."""
+    made = []
+    for plane in range(head_dim // 2):
+        frequency = base ** (-2 * plane / head_dim)
+        wavelength = 2 * math.pi / frequency
+        if scaling == "linear" or scaling == "llama3" and wavelength > original_context / low:
+            frequency /= factor
+        elif scaling == "llama3" and wavelength >= original_context / high:
+            smooth = (original_context / wavelength - low) / (high - low)
+            frequency = (1 - smooth) * frequency / factor + smooth * frequency
+        made.append(frequency)
+    return torch.tensor(made, dtype=torch.float64)
+
+
+def rotated(heads: Tensor, positions: Tensor, omega: Tensor, halves: bool) -> Tensor:
     """[B, N, heads, head_dim], token n of entry b at positions[b, n]."""
-    head_dim = heads.shape[-1]
-    angles = (positions.double()[..., None] * base ** (torch.arange(0, head_dim, 2).double() / -head_dim))[:, :, None]
+    angles = (positions.double()[..., None] * omega)[:, :, None]
     cosine, sine = angles.cos(), angles.sin()
     if halves:
         a, b = heads.chunk(2, -1)
         return torch.cat([a * cosine - b * sine, a * sine + b * cosine], -1)
     a, b = heads[..., 0::2], heads[..., 1::2]
     return torch.stack([a * cosine - b * sine, a * sine + b * cosine], -1).flatten(-2)
+
+
+def slopes(heads: int) -> list[float]:
+    """Of ALiBi, as its paper says in section 3 and its code does for other numbers than powers of two."""
+    power = 1
+    while 2 * power <= heads:
+        power *= 2
+    first = [2 ** (-8 * (head + 1) / power) for head in range(power)]
+    return first + [2 ** (-8 * (2 * head + 1) / (2 * power)) for head in range(heads - power)]
 
 
 def score(kind: str, query: Tensor, key: Tensor, weight: Tensor | None, projection: Tensor | None) -> Tensor:
@@ -47,7 +70,7 @@ def attention(weights, x, of, memory=None, lengths=None, cu_seqlens=None, positi
     other = x if memory is None else memory
     rows = weights["query_value.weight" if of.ties_keys else "query_key_value.weight"]
     shift = weights.get("query_value.bias" if of.ties_keys else "query_key_value.bias", torch.zeros(len(rows), dtype=rows.dtype))
-    count, shared, width = of.heads, of.key_value_heads, of.width
+    count, shared, width = of.heads, of.key_value_heads, of.heads * of.head_dim
     wide = shared * of.head_dim
 
     def projected(tokens, first, size, heads):
@@ -56,9 +79,13 @@ def attention(weights, x, of, memory=None, lengths=None, cu_seqlens=None, positi
     query = projected(x, 0, width, count)
     key = query if of.ties_keys else projected(other, width, wide, shared)
     value = projected(other, len(rows) - wide, wide, shared // of.sub_heads)
+    if of.query_key_norm:
+        gains = weights["query_norm"], weights["query_norm" if of.ties_keys else "key_norm"]
+        query, key = (F.rms_norm(each, each.shape[-1:], gain, of.norm_epsilon) for each, gain in zip((query, key), gains, strict=True))
     if of.rotary is not None and memory is None:
         at = torch.arange(x.shape[1]).expand(x.shape[:2]) if positions is None else positions.expand(x.shape[:2])
-        query, key = (rotated(each, at, of.rotary.base, of.rotary.halves) for each in (query, key))
+        omega = frequencies(of.head_dim, of.rotary.base, *of.rotary.scaling.values())
+        query, key = (rotated(each, at, omega, of.rotary.halves) for each in (query, key))
     query, key, value = (each.transpose(1, 2) for each in (query, key, value))
     tokens, others = query.shape[2], key.shape[2]
     i, j = torch.arange(tokens)[:, None], torch.arange(others)
@@ -94,14 +121,20 @@ def attention(weights, x, of, memory=None, lengths=None, cu_seqlens=None, positi
             scores = scores + bias
             seen = seen & (bias > -math.inf)
         members = torch.stack([scores[:, part :: row.sub_heads] for part in range(row.sub_heads)], 1)
+        decay = torch.tensor(slopes(count // row.sub_heads))[:, None, None].double() * (i - j).abs() if of.alibi else 0.0
         if row.sub_heads == 2:
             first = 0.8 - 0.6 * math.exp(-0.3 * of.depth)
             exponents = [(weights[f"lambda_query{part}"] * weights[f"lambda_key{part}"]).sum() for part in (1, 2)]
             parameters["lam"] = (exponents[0].exp() - exponents[1].exp() + first).expand(count // 2)
-        pattern = row.weights(torch.where(seen[:, None], members, 0.0), seen, parameters)
+        if of.alibi and untied.endswith("cog"):  # whose exponent is no score
+            exponents = (members.abs() - decay).masked_fill(~seen, -math.inf)
+            signed = members.sign() * exponents.softmax(-1)
+            pattern = signed[:, 0] - parameters["lam"][:, None, None] * signed[:, 1] if row.sub_heads == 2 else signed[:, 0]
+        else:
+            pattern = row.weights(torch.where(seen[:, None], members - decay, 0.0), seen, parameters)
     z = (pattern @ value.repeat_interleave(pattern.shape[1] // value.shape[1], 1)).transpose(1, 2)
     if of.sub_heads == 2:
-        z = z / (z.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weights["head_norm"] * (1 - first)
+        z = z / (z.square().mean(-1, keepdim=True) + of.head_norm_epsilon).sqrt() * weights["head_norm"] * (1 - first)
     return linear(weights, "output", z.flatten(2)), pattern
 
 

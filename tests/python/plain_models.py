@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import reference
 import torch
+from plain_layers import frequencies, rotated, slopes
 from tensor_files import read_tensors
 from torch import Tensor
 from torch.nn import functional as F
@@ -49,7 +50,8 @@ class PlainModel:
         at = (lambda what, value: self.at(f"{place}.{what}", value)) if place else lambda what, value: value
         rms = self.options.get("norm") == "rms"
         centered = x if rms else x - x.mean(-1, keepdim=True)
-        scale = at("hook_scale", (centered.square().mean(-1, keepdim=True) + (1e-6 if rms else self.norm_epsilon)).sqrt())
+        epsilon = self.options.get("norm_epsilon") or (1e-6 if rms else self.norm_epsilon)
+        scale = at("hook_scale", (centered.square().mean(-1, keepdim=True) + epsilon).sqrt())
         normed = at("hook_normalized", centered / scale) * self.weights[name + ".weight"]
         return normed + self.weights[name + ".bias"] if name + ".bias" in self.weights else normed
 
@@ -61,8 +63,9 @@ class PlainModel:
         """What attention adds to the stream, which it reads through `before`."""
         prefix, mechanism = f"layers.{layer}.attention.", self.known[layer_mechanism(self.options, layer)]
         at = lambda name, value: self.at(f"blocks.{layer}.{name}", value)  # noqa: E731
-        count, width = self.options["heads"], self.options["width"]
-        shared, head_dim = self.options.get("key_value_heads") or count, width // count
+        count = self.options["heads"]
+        head_dim = self.options.get("head_dim") or self.options["width"] // count
+        shared, width = self.options.get("key_value_heads") or count, count * head_dim
         difference = prefix + "lambda_query1" in self.weights
         value_heads = shared // 2 if difference else shared
         tied = prefix + "query_value.weight" in self.weights
@@ -91,10 +94,16 @@ class PlainModel:
             key = projected("k", 0, width)
         key = at("attn.hook_k", key)
         value = at("attn.hook_v", projected("v", len(weight) - shared * head_dim, shared * head_dim))
+        if self.options.get("query_key_norm"):
+            gains = self.weights[prefix + "query_norm"], self.weights[prefix + ("query_norm" if tied else "key_norm")]
+            epsilon = self.options["norm_epsilon"] or 1e-6
+            query, key = (F.rms_norm(each, each.shape[-1:], gain, epsilon) for each, gain in zip((query, key), gains, strict=True))
         if self.options.get("position", "").startswith("rotary"):
             query, key = at("attn.hook_rot_q", self.placed(query)), at("attn.hook_rot_k", self.placed(key))
         query, key, value = (x.transpose(1, 2) for x in (query, key, value))
         visible = reference.visible_keys(query.shape[2], key.shape[2], self.causal)
+        if self.options.get("window"):
+            visible = visible.tril().triu(1 - self.options["window"])
         if lengths is not None:
             visible = visible & (torch.arange(key.shape[2]) < lengths[:, None])[:, None, None]
         pattern = at("attn.hook_pattern", self.pattern(layer, mechanism, at, query, key, visible, difference))
@@ -102,7 +111,7 @@ class PlainModel:
         z = at("attn.hook_z", z.transpose(1, 2))
         if difference:
             first = 0.8 - 0.6 * math.exp(-0.3 * (layer + self.options["first_lambda_depth"]))
-            normed = F.rms_norm(z, z.shape[-1:], None, 1e-5) * self.weights[prefix + "head_norm"] * (1 - first)
+            normed = F.rms_norm(z, z.shape[-1:], None, self.options.get("head_norm_epsilon") or 1e-5) * self.weights[prefix + "head_norm"] * (1 - first)
             z = at("attn.hook_z_normed", normed)
         by_head = self.weights[prefix + "output.weight"].unflatten(1, (z.shape[2], -1))
         result = at("attn.hook_result", torch.einsum("bnhd,whd->bnhw", z, by_head)).sum(2)
@@ -130,8 +139,15 @@ class PlainModel:
         of_head = key.unflatten(1, (-1, 2 if difference else 1))  # sub-heads meet sub-heads
         key = of_head.repeat_interleave(query.shape[1] // key.shape[1], 1).flatten(1, 2)
         scores = query @ key.transpose(-1, -2) * scale
-        scores = at("attn.hook_attn_scores", scores.masked_fill(hidden, -torch.inf))
+        decay = 0.0
+        if self.options.get("position") == "alibi":
+            distance = torch.arange(scores.shape[-1])[:, None] - torch.arange(scores.shape[-1])
+            falls = torch.tensor(slopes(scores.shape[1] // (2 if difference else 1))).double()
+            decay = falls.repeat_interleave(2 if difference else 1)[:, None, None] * distance
+        of_exponents = mechanism["member"] in ("softmax", "softmax_off_by_one")  # which are their scores
+        scores = at("attn.hook_attn_scores", (scores if of_exponents else scores - decay).masked_fill(hidden, -torch.inf))
         seen = ~hidden & (scores > -torch.inf)
+        scores = scores - decay if of_exponents else scores
         members = row.weights(torch.where(seen, scores, 0.0)[:, None], seen, parameters)
         if not difference:
             return members
@@ -151,7 +167,8 @@ class PlainModel:
             gate, up = units.chunk(2, -1)
             units = F.silu(at("hook_pre", gate)) * at("hook_pre_linear", up)
         else:
-            units = F.gelu(at("hook_pre", units))
+            tanh = self.options.get("activation") == "gelu_tanh"
+            units = F.gelu(at("hook_pre", units), approximate="tanh" if tanh else "none")
         return self.linear(prefix + "out", at("hook_post", units))
 
     def block(self, layer: int, x: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -184,15 +201,9 @@ class PlainLanguageModel(PlainModel):
     causal = True
 
     def placed(self, heads: Tensor) -> Tensor:
-        head_dim, count = heads.shape[-1], heads.shape[1]
-        frequencies = self.options["rotary_base"] ** (torch.arange(0, head_dim, 2, dtype=torch.float64) / -head_dim)
-        angles = torch.outer(torch.arange(count, dtype=torch.float64), frequencies)[:, None]
-        cosine, sine = angles.cos(), angles.sin()
-        if self.options["position"] == "rotary":
-            a, b = heads[..., 0::2], heads[..., 1::2]
-            return torch.stack([a * cosine - b * sine, a * sine + b * cosine], -1).flatten(-2)
-        a, b = heads.chunk(2, -1)
-        return torch.cat([a * cosine - b * sine, a * sine + b * cosine], -1)
+        names = ("base", "scaling", "factor", "low_frequency", "high_frequency", "original_context")
+        omega = frequencies(heads.shape[-1], *(self.options["rotary_" + name] for name in names))
+        return rotated(heads, torch.arange(heads.shape[1]).expand(heads.shape[:2]), omega, self.options["position"] == "rotary_halves")
 
     def __call__(self, tokens: Tensor) -> Tensor:
         embedding = self.weights["token_embedding"]

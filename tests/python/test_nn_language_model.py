@@ -15,6 +15,12 @@ PATTERNS = {
     "gpt": {"mechanism": "softmax+cog*2+differential", "form": "gpt"},
     "llama": {"mechanism": "symmetric+consmax+differential_cog", "form": "llama", "key_value_heads": 4},
     "grouped": {"mechanism": "softmax_off_by_one+sigmoid", "form": "llama", "position": "rotary_halves", "key_value_heads": 2, "bias": True},
+    "wide": {
+        "mechanism": "cog+gla+differential+softmax", "form": "llama", "head_dim": 12, "key_value_heads": 2, "query_key_norm": True,
+        "window": 4, "projection_bias": True, "norm_epsilon": 1e-5, "head_norm_epsilon": 1e-4, "rotary_scaling": "llama3",
+        "rotary_factor": 2.0, "rotary_original_context": 8,
+    },
+    "alibi": {"mechanism": "softmax+cog+differential+sigmoid", "position": "alibi", "activation": "gelu_tanh", "heads": 6, "width": 48},
     "states": {"mechanism": "gla+mamba2+rwkv6+deltanet", "position": "none"},
     "others": {"mechanism": "abc+mlstm+mamba+cosformer", "recurrent_layer": "plain"},
     "mixed": {"mechanism": "cog+gated_deltanet+polynomial", "first_softmax_layers": 1},

@@ -93,6 +93,12 @@ OPTIONS = {
     "turned": {"causal": True, "rotary": cogwheel.nn.Rotary(WIDTH // HEADS, CONTEXT, 500.0)},
     "turned halves": {"rotary": cogwheel.nn.Rotary(WIDTH // HEADS, CONTEXT, halves=True)},
     "without biases": {"bias": False},
+    "wide heads": {"head_dim": 16, "key_value_heads": 2, "causal": True, "rotary": cogwheel.nn.Rotary(16, CONTEXT, scaling="linear", factor=2)},
+    "narrow heads": {"head_dim": 8},
+    "normed": {"query_key_norm": True, "norm_epsilon": 1e-3, "rotary": cogwheel.nn.Rotary(WIDTH // HEADS, CONTEXT)},
+    "scaled": {"rotary": cogwheel.nn.Rotary(WIDTH // HEADS, CONTEXT, 100.0, scaling="llama3", factor=4, low_frequency=0.5, original_context=60)},
+    "alibi": {"causal": True, "alibi": True, "window": 6},
+    "head norm": {"head_norm_epsilon": 1e-2},
     **{score: {"score": score} for score in ("general", "cosine", "additive", "concat")},
 }
 
@@ -101,9 +107,9 @@ OPTIONS = {
 @pytest.mark.parametrize("mechanism", FEW)
 @pytest.mark.diagonal("mechanism", "options")
 def test_options_are_in_the_formula(mechanism, options):
-    refused = mechanism in TIED and options == "grouped" or mechanism == "norm" and options in ("general", "additive", "concat")
+    refused = mechanism in TIED and options in ("grouped", "wide heads") or mechanism == "norm" and options in ("general", "additive", "concat", "alibi")
     if refused:
-        with pytest.raises(ValueError, match="key_value_heads|score"):
+        with pytest.raises(ValueError, match="key_value_heads|score|alibi"):
             attention(mechanism, **OPTIONS[options])
         return
     layer = attention(mechanism, **OPTIONS[options])

@@ -16,6 +16,12 @@ LANGUAGE_MODELS = {
     "learned": ("consmax+polynomial", "context = 16\nfirst_softmax_layers = 1"),
     "llama": ("differential_cog+cog", 'context = 16\nform = "llama"'),
     "interleaved": ("cog*2+softmax_off_by_one", 'context = 16\nposition = "rotary"\nkey_value_heads = 2'),
+    "wide": (
+        "cog+differential+norm",
+        'context = 16\nform = "llama"\nposition = "rotary_halves"\nhead_dim = 12\nquery_key_norm = true\nwindow = 5\nprojection_bias = true\n'
+        'norm_epsilon = 1e-3\nhead_norm_epsilon = 1e-2\nrotary_scaling = "llama3"\nrotary_factor = 4\nrotary_original_context = 20',
+    ),
+    "alibi": ("softmax+differential+sigmoid", 'context = 16\nposition = "alibi"\nactivation = "gelu_tanh"\nkey_value_heads = 2'),
     "tied": ("differential_symmetric_norm+symmetric_sigmoid", 'context = 16\nposition = "none"'),
 }
 
@@ -84,7 +90,7 @@ def test_every_activation_can_be_replaced(language_run):
     loaded, judge = cogwheel.load(language_run).double(), plain(language_run)
     tokens = whole(loaded.options["vocabulary"], 2, 11)
     shapes = {name: value.shape for name, value in loaded.run_with_cache(tokens, names=lambda name: True)[1].items()}
-    visible = torch.ones(11, 11, dtype=torch.bool).tril()
+    visible = torch.ones(11, 11, dtype=torch.bool).tril().triu(1 - (loaded.options["window"] or 11))
     for name, shape in shapes.items():
         if name.endswith(("row_statistics", "hook_lambda")):  # can only be read
             continue

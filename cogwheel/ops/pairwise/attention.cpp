@@ -242,6 +242,7 @@ at::Tensor attention_weights_of_scores(const at::Tensor& scores, std::string_vie
   PairwiseOptions dense = pairwise_options(found, query, key, options, mask::causal);
   dense.scale = 1;
   dense.bias = scores;
+  if (!family.has_energy) dense.alibi.reset();  // the scores have it
   const at::Tensor identity = identity_values(found, query, key);
   const auto weights_of = [&](const at::Tensor& parameters, std::string_view member) {
     return std::get<0>(pairwise(query, key, identity, parameters, member, dense));

@@ -24,10 +24,8 @@ namespace cogwheel::tasks::language {
 namespace {
 
 std::shared_ptr<const nn::Rotary> make_rotary(const LanguageModelOptions& options) {
-  if (!turns_heads(options)) return nullptr;
-  return std::make_shared<nn::Rotary>(
-      options.width / options.heads, options.context,
-      options.position == "rotary" ? nn::RotaryLayout::interleaved : nn::RotaryLayout::halves, options.rotary_base);
+  const std::optional<nn::RotaryOptions> rotary = rotary_options(options);
+  return rotary ? std::make_shared<nn::Rotary>(*rotary) : nullptr;
 }
 
 void check_positions(const at::Tensor& positions, const at::Tensor& tokens, std::int64_t limit) {
@@ -56,7 +54,8 @@ LanguageModelImpl::LanguageModelImpl(const LanguageModelOptions& options) : opti
     layers_.emplace_back(layer_options(options, layer), rotary);
     layers->push_back(layers_.back());
   }
-  final_norm_ = register_module("final_norm", nn::Norm(norm_kind(options), options.width, options.bias));
+  const nn::TransformerBlockOptions block = layer_options(options, 0);
+  final_norm_ = register_module("final_norm", nn::Norm(block.norm, options.width, block.norm_bias, block.norm_epsilon));
   if (!options.tied_head) head_ = register_module("head", nn::Linear(options.width, options.vocabulary, options.bias));
 }
 

@@ -18,9 +18,8 @@
 
 namespace cogwheel::tasks::language {
 
-// The options of a layer, counted from 0, and of every norm. `options` must be checked.
+// The options of a layer, counted from 0. `options` must be checked.
 nn::TransformerBlockOptions layer_options(const LanguageModelOptions& options, std::int64_t layer);
-nn::NormKind norm_kind(const LanguageModelOptions& options);
 
 class LanguageModelImpl : public torch::nn::Module {
  public:

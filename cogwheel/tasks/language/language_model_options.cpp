@@ -1,10 +1,12 @@
 #include "cogwheel/tasks/language/language_model_options.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
+#include "cogwheel/nn/feed_forward.h"
 #include "cogwheel/nn/layer_mechanisms.h"
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/tasks/language/language_model.h"
@@ -13,8 +15,8 @@
 namespace cogwheel::tasks::language {
 namespace {
 
-const std::vector<std::string> activations{"gelu", "swiglu"}, norms{"layer", "rms"},
-    positions{"learned", "rotary", "rotary_halves", "none"}, recurrent_layers{"paper", "plain"};
+const std::vector<std::string> norms{"layer", "rms"}, positions{"learned", "rotary", "rotary_halves", "alibi", "none"},
+    recurrent_layers{"paper", "plain"};
 
 template <class Number>
 void expect_option(const char* name, Number value, const Range<Number>& range) {
@@ -57,11 +59,16 @@ void check(const LanguageModelOptions& options) {
   expect_option("first_softmax_layers", options.first_softmax_layers, Count{0, options.layers});
   expect_option("last_softmax_layers", options.last_softmax_layers,
                 Count{0, options.layers - options.first_softmax_layers});
-  expect_one_of(activations, options.activation, "activation");
+  expect_one_of(nn::activation_names(), options.activation, "activation");
   expect_one_of(norms, options.norm, "norm");
   expect_one_of(positions, options.position, "position");
   expect_one_of(recurrent_layers, options.recurrent_layer, "recurrent_layer");
   expect_option("rotary_base", options.rotary_base, Range<double>{.min = 1, .max = 1e30, .min_excluded = true});
+  for (const auto& [name, value] :
+       {std::pair("norm_epsilon", options.norm_epsilon), std::pair("head_norm_epsilon", options.head_norm_epsilon)})
+    expect_option(name, value, Range<double>{.min = 0, .max = 1});
+  expect_option("head_dim", options.head_dim, Count{0, max_units});
+  expect_option("window", options.window, Count{0, std::int64_t{1} << 40});
   expect_option("dropout", options.dropout, runs::dropout_range);
   nn::check(layer_mechanisms(options), "model.mechanism");
   for (std::int64_t layer = 0; layer < options.layers; ++layer) {
@@ -71,10 +78,14 @@ void check(const LanguageModelOptions& options) {
     else
       nn::check(block.attention);
   }
-  if (turns_heads(options) && options.width / options.heads % 2 != 0)
-    throw UsageError(expected_got("model.position",
-                                  "learned for an odd head_dim (" + std::to_string(options.width / options.heads) + ")",
-                                  options.position));
+  const std::optional<nn::RotaryOptions> rotary = rotary_options(options);
+  if (rotary && rotary->head_dim % 2 != 0)
+    throw UsageError(expected_got(
+        "model.position", "learned for an odd head_dim (" + std::to_string(rotary->head_dim) + ")", options.position));
+  if (rotary) nn::check(*rotary, "model.rotary_");
+  if (!rotary && options.rotary_scaling.rule != "none")
+    throw UsageError(
+        expected_got("model.rotary_scaling", "none for positions that are not rotary", options.rotary_scaling.rule));
 }
 
 std::int64_t balanced_width(const LanguageModelOptions& options) { return options.feed_forward_width(); }
@@ -87,8 +98,14 @@ nn::MechanismText mechanism_text(const LanguageModelOptions& options, std::strin
   return nn::text_of(layer_mechanisms(options), what);
 }
 
-bool turns_heads(const LanguageModelOptions& options) {
-  return options.position != "learned" && options.position != "none";
+std::optional<nn::RotaryOptions> rotary_options(const LanguageModelOptions& options) {
+  if (!options.position.starts_with("rotary")) return std::nullopt;
+  return nn::RotaryOptions{
+      .head_dim = options.used_head_dim(),
+      .positions = options.context,
+      .layout = options.position == "rotary" ? nn::RotaryLayout::interleaved : nn::RotaryLayout::halves,
+      .base = options.rotary_base,
+      .scaling = options.rotary_scaling};
 }
 
 std::string layer_mechanism(const LanguageModelOptions& options, std::int64_t layer) {
@@ -97,39 +114,46 @@ std::string layer_mechanism(const LanguageModelOptions& options, std::int64_t la
 
 const LanguageModelOptions& options_of(const LanguageModel& model) { return model->options(); }
 
-nn::NormKind norm_kind(const LanguageModelOptions& options) {
-  return options.norm == "rms" ? nn::NormKind::rms : nn::NormKind::layer;
-}
-
 nn::TransformerBlockOptions layer_options(const LanguageModelOptions& options, std::int64_t layer) {
   const std::string mechanism = layer_mechanism(options, layer);
+  const auto given = [](double epsilon) { return epsilon > 0 ? std::optional(epsilon) : std::nullopt; };
   std::optional<nn::RecurrentLayerOptions> recurrent;
   if (find_recurrent_law(mechanism) != nullptr)
     recurrent = {.width = options.width,
                  .heads = options.heads,
+                 .head_dim = options.head_dim,
                  .mechanism = mechanism,
                  .layer = layer,
                  .layers = options.layers,
                  .bias = options.bias,
                  .plain = options.recurrent_layer == "plain",
                  .law_options = options.law_options,
-                 .context = options.context};
-  return {.attention = {.width = options.width,
-                        .heads = options.heads,
-                        .key_value_heads = options.key_value_heads,
-                        .mechanism = mechanism,
-                        .layer = layer,
-                        .first_lambda_depth = options.first_lambda_depth,
-                        .projection_bias = options.bias,
-                        .output_bias = options.bias,
-                        .causal = true},
-          .recurrent = recurrent,
-          .feed_forward = {.width = options.width,
-                           .hidden = options.feed_forward_width(),
-                           .activation = options.activation == "swiglu" ? nn::Activation::swiglu : nn::Activation::gelu,
-                           .bias = options.bias},
-          .norm = norm_kind(options),
-          .norm_bias = options.bias};
+                 .context = options.context,
+                 .head_norm_epsilon = given(options.head_norm_epsilon)};
+  nn::TransformerBlockOptions block{.attention = {.width = options.width,
+                                                  .heads = options.heads,
+                                                  .head_dim = options.head_dim,
+                                                  .key_value_heads = options.key_value_heads,
+                                                  .mechanism = mechanism,
+                                                  .layer = layer,
+                                                  .first_lambda_depth = options.first_lambda_depth,
+                                                  .projection_bias = options.bias || options.projection_bias,
+                                                  .output_bias = options.bias,
+                                                  .causal = true,
+                                                  .window = options.window,
+                                                  .alibi = options.position == "alibi",
+                                                  .query_key_norm = options.query_key_norm,
+                                                  .norm_epsilon = given(options.norm_epsilon)},
+                                    .recurrent = recurrent,
+                                    .feed_forward = {.width = options.width,
+                                                     .hidden = options.feed_forward_width(),
+                                                     .activation = nn::activation_of(options.activation),
+                                                     .bias = options.bias},
+                                    .norm = options.norm == "rms" ? nn::NormKind::rms : nn::NormKind::layer,
+                                    .norm_bias = options.bias,
+                                    .norm_epsilon = given(options.norm_epsilon)};
+  if (options.head_norm_epsilon > 0) block.attention.head_norm_epsilon = options.head_norm_epsilon;
+  return block;
 }
 
 std::vector<runs::ConfigField> config_fields(LanguageModelOptions& options) {
@@ -147,13 +171,24 @@ std::vector<runs::ConfigField> config_fields(LanguageModelOptions& options) {
       {"model.layers", &options.layers},
       {"model.heads", &options.heads},
       {"model.key_value_heads", &options.key_value_heads},
+      {"model.head_dim", &options.head_dim},
       {"model.width", &options.width},
       {"model.feed_forward", &options.feed_forward},
       {"model.activation", &options.activation},
       {"model.norm", &options.norm},
+      {"model.norm_epsilon", &options.norm_epsilon},
+      {"model.head_norm_epsilon", &options.head_norm_epsilon},
+      {"model.query_key_norm", &options.query_key_norm},
+      {"model.window", &options.window},
       {"model.position", &options.position},
       {"model.rotary_base", &options.rotary_base},
+      {"model.rotary_scaling", &options.rotary_scaling.rule},
+      {"model.rotary_factor", &options.rotary_scaling.factor},
+      {"model.rotary_low_frequency", &options.rotary_scaling.low_frequency},
+      {"model.rotary_high_frequency", &options.rotary_scaling.high_frequency},
+      {"model.rotary_original_context", &options.rotary_scaling.original_context},
       {"model.bias", &options.bias},
+      {"model.projection_bias", &options.projection_bias},
       {"model.tied_head", &options.tied_head},
       {"model.dropout", &options.dropout},
   };

@@ -1,6 +1,7 @@
 // The options of a language model, apart from the module: enough to describe, count or record a model.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "cogwheel/attention/mechanisms/law_options.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/nn/mechanism_text.h"
+#include "cogwheel/nn/rotary.h"
 #include "cogwheel/runs/configuration/model_options.h"
 
 namespace cogwheel::tasks::language {
@@ -20,13 +22,20 @@ struct LanguageModelOptions {
   std::int64_t layers = 4;
   std::int64_t heads = 4;            // in a softmax layer; a differential layer has half as many, twice as wide
   std::int64_t key_value_heads = 0;  // grouped queries: a divisor of heads, counted alike; 0: as many
+  std::int64_t head_dim = 0;         // of a query and a key; 0: width / heads
   std::int64_t width = 128;
-  std::int64_t feed_forward = 0;      // hidden units; 0: 4·width, or for swiglu 8/3·width, up to a multiple of 32
-  std::string activation = "gelu";    // or "swiglu"
-  std::string norm = "layer";         // or "rms"
-  std::string position = "learned";   // or "rotary" (interleaved components), "rotary_halves", "none"
-  double rotary_base = 10000;         // θ of rotary positions
+  std::int64_t feed_forward = 0;     // hidden units; 0: 4·width, or for swiglu 8/3·width, up to a multiple of 32
+  std::string activation = "gelu";   // or "swiglu", "gelu_tanh"
+  std::string norm = "layer";        // or "rms"
+  double norm_epsilon = 0;           // of every norm of tokens, queries and keys; 0: that of the kind
+  double head_norm_epsilon = 0;      // of norms of heads' outputs; 0: that of the mechanism's layer
+  bool query_key_norm = false;       // an RMSNorm of each query and key
+  std::int64_t window = 0;           // the last tokens that one sees, itself included; 0: all
+  std::string position = "learned";  // or "rotary" (interleaved components), "rotary_halves", "alibi", "none"
+  double rotary_base = 10000;        // θ of rotary positions
+  nn::RotaryScaling rotary_scaling = {};
   bool bias = false;                  // in every linear layer, every LayerNorm and the untied head
+  bool projection_bias = false;       // of queries, keys and values of attention, also without `bias`
   bool tied_head = true;              // the head reads the token embedding
   double dropout = 0;                 // in training: embedding, attention weights, what is added to the residual stream
   std::string mechanism = "softmax";  // or a hybrid, "gla*3+softmax", repeated down the layers
@@ -37,6 +46,7 @@ struct LanguageModelOptions {
   std::int64_t first_lambda_depth = 0;  // for differential attention: see AttentionLayerOptions
 
   std::int64_t feed_forward_width() const;
+  std::int64_t used_head_dim() const { return head_dim == 0 ? width / heads : head_dim; }
   bool operator==(const LanguageModelOptions&) const = default;
 };
 
@@ -54,8 +64,8 @@ void set_balanced_width(LanguageModelOptions& options, std::int64_t width);
 std::int64_t output_heads(const LanguageModelOptions& options);
 nn::MechanismText mechanism_text(const LanguageModelOptions& options, std::string_view what);
 
-// Whether positions are rotations of queries and keys.
-bool turns_heads(const LanguageModelOptions& options);
+// How queries and keys are rotated by their positions; nothing where they are not.
+std::optional<nn::RotaryOptions> rotary_options(const LanguageModelOptions& options);
 
 // The mechanism of a layer, counted from 0.
 std::string layer_mechanism(const LanguageModelOptions& options, std::int64_t layer);

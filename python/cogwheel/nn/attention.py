@@ -14,6 +14,7 @@ from cogwheel.key_value_cache import KeyValueCache
 from cogwheel.nn.cache import LayerCache, MemoryCache, check_batch, positions_after
 from cogwheel.nn.layer import Layer, layer_of, seed_of_dropout
 from cogwheel.nn.mechanism import OfMechanism
+from cogwheel.nn.norm import norm_of_sum
 from cogwheel.nn.products import Linear, product, product_dtype
 from cogwheel.nn.rotary import Rotary, check_head_dim
 
@@ -37,12 +38,17 @@ class Attention(OfMechanism, Layer):
 
     Args:
         width: of a token, W.
-        heads: query heads, a divisor of ``width``; of a difference of two maps half as many of the output, twice as wide.
+        heads: query heads; of a difference of two maps half as many of the output, twice as wide.
         mechanism: a name from :func:`cogwheel.mechanisms`, but for those with a state, which :class:`RecurrentAttention` takes.
         key_value_heads: a divisor of ``heads``, counted alike, for grouped queries; as many as ``heads`` unless given.
         causal: whether a token sees only itself and those before it.
+        head_dim: width of a query and a key; W / heads unless given, which then divide W.
         window: the last tokens that a causal one sees, itself included.
-        rotary: a :class:`Rotary` for head_dim W / heads, of which layers may share one; None for no rotary positions.
+        rotary: a :class:`Rotary` for that head_dim, of which layers may share one; None for no rotary positions.
+        alibi: whether causal scores fall with the distance, in each head by a slope of its own (Press et al., 2022).
+        query_key_norm: whether each query and each key has an RMSNorm, before positions.
+        norm_epsilon: of these norms; 1e-6 unless given.
+        head_norm_epsilon: of the norms of heads of a difference of two maps; 1e-5 unless given.
         score: of a query and a key: ``"dot"``, ``"general"``, ``"cosine"``, ``"additive"`` or ``"concat"``, as for
             :func:`cogwheel.attention`, with weights that are the layer's.
         dropout: of weights, in training.
@@ -64,9 +70,14 @@ class Attention(OfMechanism, Layer):
         mechanism: str = "cog",
         *,
         key_value_heads: int | None = None,
+        head_dim: int | None = None,
         causal: bool = False,
         window: int | None = None,
         rotary: Rotary | None = None,
+        alibi: bool = False,
+        query_key_norm: bool = False,
+        norm_epsilon: float | None = None,
+        head_norm_epsilon: float | None = None,
         score: str = "dot",
         dropout: float = 0.0,
         bias: bool = True,
@@ -88,12 +99,16 @@ class Attention(OfMechanism, Layer):
             "causal": causal,
             "window": window or 0,
             "score": score,
+            "alibi": alibi,
+            "query_key_norm": query_key_norm,
         }
+        given = {"head_dim": head_dim, "norm_epsilon": norm_epsilon, "head_norm_epsilon": head_norm_epsilon}
+        options |= {name: value for name, value in given.items() if value is not None}
         if window is not None and window < 1:
             raise ValueError(f"window: expected at least 1, got {window}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout: expected 0 to below 1, got {dropout}")
-        check_head_dim(rotary, width, heads)
+        check_head_dim(rotary, width, heads, head_dim)
         super().__init__(options | ({"rotary": rotary.options()} if rotary is not None else {}))
         self._make(self._description, rotary, dropout, {"device": device, "dtype": dtype})
         self.reset_parameters()
@@ -102,8 +117,8 @@ class Attention(OfMechanism, Layer):
     def of(cls, description: Mapping[str, Any], rotary: Rotary | None, dropout: float, where: Mapping[str, Any]) -> Attention:
         """The layer that a model of C++ describes, with uninitialised parameters."""
         made = cls.__new__(cls)
-        known = ("width", "heads", "key_value_heads", "mechanism", "layer", "first_lambda_depth", "projection_bias", "output_bias", "causal", "memory")
-        Layer.__init__(made, {name: description[name] for name in known} | ({"rotary": rotary.options()} if rotary is not None else {}))
+        first_that_follows = list(description).index("sub_heads")
+        Layer.__init__(made, dict(list(description.items())[:first_that_follows]) | ({"rotary": rotary.options()} if rotary is not None else {}))
         made._make(made._description, rotary, dropout, where)
         return made
 
@@ -113,16 +128,16 @@ class Attention(OfMechanism, Layer):
         self.causal, self.window, self.score, self.dropout = of["causal"], of["window"] or None, of["score"], dropout
         self.ties_keys, self.is_dense = of["ties_keys"], of["is_dense"]
         self.rotary = rotary
-        shared = self.head_dim * self.key_value_heads
-        self._widths = (self.width, shared) if self.ties_keys else (self.width, shared, shared)
+        inner, shared = self.head_dim * self.heads, self.head_dim * self.key_value_heads
+        self._widths = (inner, shared) if self.ties_keys else (inner, shared, shared)
         self.reads_memory = of["memory"]
         if self.reads_memory:
-            self.query = Linear(self.width, self.width, of["projection_bias"], **where)
+            self.query = Linear(self.width, inner, of["projection_bias"], **where)
             self.key_value = Linear(self.width, 2 * shared, of["projection_bias"], **where)
         else:
             name = "query_value" if self.ties_keys else "query_key_value"
             setattr(self, name, Linear(self.width, sum(self._widths), of["projection_bias"], **where))
-        self.output = Linear(self.width, self.width, of["output_bias"], **where)
+        self.output = Linear(inner, self.width, of["output_bias"], **where)
         self._add_parameters_of_mechanism(of, where)
         # What operators take beside these, where the score is no product.
         self._of_score = () if self.score == "dot" else ("score", "score_weight", "score_projection")
@@ -134,6 +149,13 @@ class Attention(OfMechanism, Layer):
         def add(parameter: str, *sizes: int) -> None:
             self.register_parameter(parameter, torch.nn.Parameter(torch.empty(sizes, **where)))
 
+        self.alibi, self.query_key_norm, self.norm_epsilon = of["alibi"], of["query_key_norm"], of["norm_epsilon"]
+        if self.query_key_norm:
+            add("query_norm", self.head_dim)
+            if not self.ties_keys:
+                add("key_norm", self.head_dim)
+        # No buffer, which a cast of the module would round.
+        self._alibi = torch.tensor(of["alibi_slopes"], dtype=torch.float64, device="cpu") if self.alibi else None
         if self.score == "general":
             add("score_weight", self.heads, self.head_dim, self.head_dim)
         if self.score in ("additive", "concat"):
@@ -160,6 +182,9 @@ class Attention(OfMechanism, Layer):
         parts = torch.split_with_sizes(self._projection(x), self._widths, -1)
         query = parts[0].view(batch, tokens, self.heads, self.head_dim)
         key = query if self.ties_keys else parts[1].view(batch, tokens, self.key_value_heads, self.head_dim)
+        if self.query_key_norm:
+            query = self._normed_head(query, self.query_norm)
+            key = query if self.ties_keys else self._normed_head(key, self.key_norm)
         if self.rotary is not None:
             query = self.rotary(query, positions)
             key = query if self.ties_keys else self.rotary(key, positions)
@@ -168,27 +193,39 @@ class Attention(OfMechanism, Layer):
         values = parts[-1].view(batch, tokens, self.key_value_heads // self.sub_heads, self.head_dim * self.sub_heads)
         return query, key, values.transpose(1, 2)
 
+    def _normed_head(self, heads: Tensor, weight: Tensor) -> Tensor:
+        narrow = product_dtype(weight) == torch.bfloat16
+        return norm_of_sum(heads.to(weight.dtype), None, weight, None, centered=False, epsilon=self.norm_epsilon, wide=not narrow)[1]
+
     def _query(self, x: Tensor) -> Tensor:
         """Queries of a memory: those of its layer, or the first rows of the projection of all three."""
         if self.reads_memory:
             made = self.query(x)
         else:
             projection = self._projection
-            made = product(x, projection.weight[: self.width], None if projection.bias is None else projection.bias[: self.width])
-        return _heads(made, self.heads)
+            rows = slice(self._widths[0])
+            made = product(x, projection.weight[rows], None if projection.bias is None else projection.bias[rows])
+        return self._of_heads(made, self.heads, "query_norm")
+
+    def _of_heads(self, made: Tensor, heads: int, norm: str) -> Tensor:
+        split = made.unflatten(-1, (heads, self.head_dim))
+        return (self._normed_head(split, getattr(self, norm)) if self.query_key_norm else split).transpose(1, 2)
 
     def _of_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         if self.reads_memory:
             made = self.key_value(memory)
         else:
             projection = self._projection
-            made = product(memory, projection.weight[self.width :], None if projection.bias is None else projection.bias[self.width :])
+            rows = slice(self._widths[0], None)
+            made = product(memory, projection.weight[rows], None if projection.bias is None else projection.bias[rows])
         key, value = made.chunk(2, -1)
-        return _heads(key, self.key_value_heads), _heads(value, self.key_value_heads // self.sub_heads)
+        return self._of_heads(key, self.key_value_heads, "key_norm"), _heads(value, self.key_value_heads // self.sub_heads)
 
     def _keywords(self) -> dict[str, Any]:
         """What the operator takes of the layer and its mechanism."""
         keywords = self._keywords_of_mechanism(self.heads)
+        if self._alibi is not None:
+            keywords["alibi"] = self._alibi.to(self.output.weight.device)
         for name in self._of_score:
             keywords[name] = getattr(self, name)
         if self.training and self.dropout > 0 and not self.is_dense:
@@ -330,7 +367,8 @@ class Attention(OfMechanism, Layer):
             for ending in () if self.reads_memory else ("weight", "bias"):
                 joint = parameters.pop(f"query_key_value.{ending}", None)
                 if joint is not None:
-                    parameters |= {f"query.{ending}": joint[: self.width], f"key_value.{ending}": joint[self.width :]}
+                    inner = self._widths[0]
+                    parameters |= {f"query.{ending}": joint[:inner], f"key_value.{ending}": joint[inner:]}
         if self.training and self.dropout > 0 and not self.is_dense:
             inputs |= {"dropout": torch.tensor(self.dropout, dtype=torch.float64), "seed": seed_of_dropout()}
         return self._hooked(parameters, inputs, hooked, callback, layer)
@@ -338,10 +376,10 @@ class Attention(OfMechanism, Layer):
     def _options_with_memory(self) -> str:
         options = json.loads(self._options)
         options.pop("rotary", None)
-        return json.dumps(options | {"memory": True, "window": 0})
+        return json.dumps(options | {"memory": True, "window": 0, "alibi": False})
 
     def extra_repr(self) -> str:
-        more = [f"{name}={getattr(self, name)!r}" for name in ("causal", "window", "score", "dropout") if getattr(self, name) not in (False, None, "dot", 0.0)]
+        more = [f"{name}={getattr(self, name)!r}" for name in ("causal", "window", "alibi", "query_key_norm", "score", "dropout") if getattr(self, name) not in (False, None, "dot", 0.0)]
         return ", ".join([f"{self.width}, {self.heads}, {self.mechanism!r}", *more])
 
 

@@ -20,20 +20,21 @@ from cogwheel.nn.rotary import Rotary, check_head_dim
 
 
 class FeedForward(torch.nn.Module):
-    """``"gelu"``: out(gelu(up(x))); ``"swiglu"``: out(silu(gate(x)) ∘ up(x)), gate and up in one matrix, in this order."""
+    """``"gelu"``: out(gelu(up(x))), or ``"gelu_tanh"`` by its approximation; ``"swiglu"``: out(silu(gate(x)) ∘ up(x)), gate and up in
+    one matrix, in this order."""
 
     def __init__(self, width: int, hidden: int, activation: str = "gelu", *, bias: bool = True, **where: Any) -> None:
         super().__init__()
-        if activation not in ("gelu", "swiglu"):
-            raise ValueError(f"activation: expected gelu or swiglu, got {activation}")
+        if activation not in ("gelu", "swiglu", "gelu_tanh"):
+            raise ValueError(f"activation: expected gelu, swiglu or gelu_tanh, got {activation}")
         self.activation = activation
         self.up = Linear(width, hidden * (2 if activation == "swiglu" else 1), bias, **where)
         self.out = Linear(hidden, width, bias, **where)
 
     def forward(self, x: Tensor) -> Tensor:
         units = self.up(x)
-        if self.activation == "gelu":
-            return self.out(F.gelu(units))
+        if self.activation != "swiglu":
+            return self.out(F.gelu(units, approximate="tanh" if self.activation == "gelu_tanh" else "none"))
         gate, up = units.chunk(2, -1)
         return self.out(F.silu(gate) * up)
 
@@ -46,10 +47,10 @@ class Block(Layer):
     Args:
         width, heads, mechanism: as for :class:`Attention`, or for :class:`RecurrentAttention` where the mechanism has a state.
         hidden: units of the feed-forward; 4 W unless given.
-        activation: ``"gelu"`` or ``"swiglu"``.
+        activation: ``"gelu"``, ``"gelu_tanh"`` or ``"swiglu"``.
         norm: ``"layer"`` or ``"rms"``.
         norm_place: ``"before"`` or ``"after"``.
-        norm_epsilon: 1e-5 for LayerNorm and 1e-6 for RMSNorm unless given.
+        norm_epsilon: 1e-5 for LayerNorm and 1e-6 for RMSNorm unless given; also of norms of queries and keys.
         memory: whether the block also attends to another sequence, between attention and feed-forward, by softmax.
         dropout: of weights and of what is added to the stream, in training.
         bias: of projections, feed-forward and LayerNorms.
@@ -86,7 +87,7 @@ class Block(Layer):
             raise ValueError(f"dropout: expected 0 to below 1, got {dropout}")
         if recurrent and rotary is not None:
             raise ValueError(f"rotary: expected none for {mechanism}, whose state says what came before, got one")
-        check_head_dim(rotary, width, heads)
+        check_head_dim(rotary, width, heads, options.get("head_dim"))
         mixer = {"width": width, "heads": heads, "mechanism": mechanism}
         more = options
         if recurrent:
@@ -98,7 +99,8 @@ class Block(Layer):
             mixer |= {"bias": bias} | more
         else:
             more = {"layer" if name == "depth" else name: value for name, value in options.items() if value is not None}
-            mixer |= {"projection_bias": bias, "output_bias": bias, "causal": False} | more
+            epsilon = {} if norm_epsilon is None else {"norm_epsilon": float(norm_epsilon)}
+            mixer |= {"projection_bias": bias, "output_bias": bias, "causal": False} | epsilon | more
         given: dict[str, Any] = {
             "recurrent" if recurrent else "attention": mixer,
             "feed_forward": {"width": width, "hidden": hidden or 4 * width, "activation": activation, "bias": bias},

@@ -82,9 +82,9 @@ class LanguageModel(Model):
         if options["position"] == "learned":
             self.position_embedding = torch.nn.Parameter(torch.empty(0, **nowhere))
         rotary = None
-        if options["position"].startswith("rotary"):
+        if turns := json.loads(made.rotary()):
             on = {"device": "meta"} if any(tensor.is_meta for tensor in self._compiled.own.values()) else {"device": "cpu"}
-            rotary = Rotary(options["width"] // options["heads"], self.context, options["rotary_base"], halves=options["position"] == "rotary_halves", **on)
+            rotary = Rotary(**turns, **on)
         descriptions = json.loads(made.blocks())
         self.layers = torch.nn.ModuleList(Block.of(each, rotary, dropout, nowhere) for each in descriptions)
         norm = descriptions[0]["norm"]

@@ -32,6 +32,7 @@ class OfMechanism(torch.nn.Module):
             add(each["name"], *each["sizes"])
         if self.sub_heads == 2:
             self.lambda_init: float = of["lambda_init"]
+            self.head_norm_epsilon: float = of["head_norm_epsilon"]
             for parameter in ("lambda_query1", "lambda_key1", "lambda_query2", "lambda_key2"):
                 add(parameter, of["head_dim"])
             add("head_norm", 2 * of["head_dim"])
@@ -61,4 +62,4 @@ class OfMechanism(torch.nn.Module):
         # The factor cancels the scale of the norm, so that training starts with the gradients of plain attention.
         weight = self.head_norm * (1 - self.lambda_init)
         narrow = product_dtype(self.head_norm) == torch.bfloat16
-        return norm_of_sum(by_token.to(weight.dtype), None, weight, None, centered=False, epsilon=1e-5, wide=not narrow)[1]
+        return norm_of_sum(by_token.to(weight.dtype), None, weight, None, centered=False, epsilon=self.head_norm_epsilon, wide=not narrow)[1]

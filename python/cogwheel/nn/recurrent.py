@@ -144,7 +144,8 @@ class RecurrentAttention(Layer):
 
     Args:
         width: of a token, W.
-        heads: a divisor of ``width``; keys are as wide as W / heads, values too, or twice where the paper's layer expands them.
+        heads: how many there are; keys are as wide as ``head_dim``, values too, or twice where the paper's layer expands them.
+        head_dim: W / heads unless given, which then divide W.
         mechanism: a name of the family ``recurrent`` from :func:`cogwheel.mechanisms`.
         layer: ``"paper"``, with what its paper puts around the law (a convolution, a token shift, norms, gates), or ``"plain"``,
             projections and gates alone. ``docs/recurrent.md`` has the table.
@@ -166,6 +167,7 @@ class RecurrentAttention(Layer):
         heads: int,
         mechanism: str = "gated_deltanet",
         *,
+        head_dim: int | None = None,
         layer: str = "paper",
         bias: bool = True,
         depth: int = 0,
@@ -179,6 +181,7 @@ class RecurrentAttention(Layer):
             raise ValueError(f"layer: expected paper or plain, got {layer}")
         super().__init__(
             {"width": width, "heads": heads, "mechanism": mechanism, "layer": depth, "layers": max(layers, depth + 1), "bias": bias, "plain": layer == "plain", "context": context}
+            | ({} if head_dim is None else {"head_dim": head_dim})
             | law_options
         )  # fmt: skip
         self._make(self._description, {"device": device, "dtype": dtype})
@@ -188,7 +191,7 @@ class RecurrentAttention(Layer):
     def of(cls, description: Mapping[str, Any], where: Mapping[str, Any]) -> RecurrentAttention:
         """The layer that a model of C++ describes, with uninitialised parameters."""
         made = cls.__new__(cls)
-        first_of_recipe = list(description).index("head_dim")
+        first_of_recipe = list(description).index("reads_query")
         Layer.__init__(made, dict(list(description.items())[:first_of_recipe]))
         made._make(made._description, where)
         return made
@@ -196,7 +199,7 @@ class RecurrentAttention(Layer):
     def _make(self, of: Mapping[str, Any], where: dict[str, Any]) -> None:
         self.width, self.heads, self.mechanism, self.head_dim = of["width"], of["heads"], of["mechanism"], of["head_dim"]
         self.value_dim = self.head_dim * of["expansion"]
-        values, keys = self.width * of["expansion"], self.head_dim if of["shared_keys"] else self.width
+        values, keys = self.heads * self.value_dim, self.head_dim * (1 if of["shared_keys"] else self.heads)
         read = values if of["inner"] else self.width
 
         def linear(name: str, inputs: int, outputs: int) -> None:

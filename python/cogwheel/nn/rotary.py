@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
+
+from cogwheel import _bindings
 
 _ROTARY = torch.ops.cogwheel.rotary.default
 
@@ -18,25 +21,46 @@ class Rotary(torch.nn.Module):
         positions: how many there are, from 0.
         base: θ, above 1.
         halves: components p and p + head_dim/2 span a plane, as in models of Hugging Face, instead of 2p and 2p + 1.
+        scaling: for texts longer than those that a model first learned: ``"linear"`` divides all angles by ``factor``; ``"llama3"``
+            those of planes that turn at most ``low_frequency`` times in ``original_context`` tokens, and keeps those that turn
+            ``high_frequency`` times or more (``cogwheel/nn/rotary.h``).
+
+    Raises:
+        ValueError: numbers outside of these ranges, in one line.
     """
 
-    def __init__(self, head_dim: int, positions: int, base: float = 10000.0, *, halves: bool = False, device: object = None) -> None:
+    def __init__(
+        self,
+        head_dim: int,
+        positions: int,
+        base: float = 10000.0,
+        *,
+        halves: bool = False,
+        scaling: str = "none",
+        factor: float = 8.0,
+        low_frequency: float = 1.0,
+        high_frequency: float = 4.0,
+        original_context: int = 8192,
+        device: object = None,
+    ) -> None:
         super().__init__()
-        if head_dim < 2 or head_dim % 2:
-            raise ValueError(f"rotary: head_dim: expected an even number, got {head_dim}")
-        if positions < 1:
-            raise ValueError(f"rotary: positions: expected at least 1, got {positions}")
-        if not 1 < base < float("inf"):
-            raise ValueError(f"rotary: base: expected above 1, got {base}")
         self.head_dim, self.positions, self.base, self.halves = head_dim, positions, float(base), halves
+        self.scaling = {
+            "scaling": scaling,
+            "factor": float(factor),
+            "low_frequency": float(low_frequency),
+            "high_frequency": float(high_frequency),
+            "original_context": original_context,
+        }
+        _bindings.classes()
+        self._frequencies = torch.ops.cogwheel.rotary_frequencies(json.dumps(self.options()))
         self.register_buffer("table", self._table(torch.float32, device), persistent=False)
 
     def _table(self, dtype: torch.dtype, device: object) -> Tensor:
         """Cosines, then sines: [2, positions, head_dim/2], of float64, so that far positions lose no precision."""
         on = device if device is not None else torch.empty(0).device  # a context may say
         exact = {"dtype": torch.float64, "device": "meta" if torch.device(on).type == "meta" else "cpu"}
-        frequency = torch.pow(self.base, torch.arange(0, self.head_dim, 2, **exact) / -self.head_dim)
-        angle = torch.outer(torch.arange(self.positions, **exact), frequency)
+        angle = torch.outer(torch.arange(self.positions, **exact), self._frequencies.to(exact["device"]))
         return torch.stack([angle.cos(), angle.sin()]).to(dtype).to(on)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Rotary:
@@ -50,14 +74,14 @@ class Rotary(torch.nn.Module):
         return _ROTARY(x, self.table, positions, first, self.halves, False)
 
     def options(self) -> dict[str, object]:
-        return {"positions": self.positions, "base": self.base, "halves": self.halves}
+        return {"head_dim": self.head_dim, "positions": self.positions, "base": self.base, "halves": self.halves} | self.scaling
 
     def extra_repr(self) -> str:
-        return f"{self.head_dim}, {self.positions}, base={self.base}, halves={self.halves}"
+        return f"{self.head_dim}, {self.positions}, base={self.base}, halves={self.halves}" + ("" if self.scaling["scaling"] == "none" else f", {self.scaling}")
 
 
-def check_head_dim(rotary: Rotary | None, width: int, heads: int) -> None:
+def check_head_dim(rotary: Rotary | None, width: int, heads: int, head_dim: int | None) -> None:
     if rotary is not None and not isinstance(rotary, Rotary):
         raise ValueError(f"rotary: expected a cogwheel.nn.Rotary or None, got a {type(rotary).__name__}")
-    if rotary is not None and rotary.head_dim * heads != width:
-        raise ValueError(f"rotary: expected positions for head_dim {width // max(heads, 1)}, got them for {rotary.head_dim}")
+    if rotary is not None and (rotary.head_dim != head_dim if head_dim else rotary.head_dim * heads != width):
+        raise ValueError(f"rotary: expected positions for head_dim {head_dim or width // max(heads, 1)}, got them for {rotary.head_dim}")

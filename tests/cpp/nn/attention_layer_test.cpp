@@ -322,7 +322,7 @@ TEST(AttentionLayer, KeepsNoMemoryThatItRefused) {
 TEST(AttentionLayer, PlacesTokensAfterThoseOfTheirOwnEntry) {
   const at::Tensor x = input();
   AttentionLayer layer(AttentionLayerOptions{.width = width, .heads = heads},
-                       std::make_shared<Rotary>(head_dim, tokens, RotaryLayout::interleaved, 10000));
+                       std::make_shared<Rotary>(RotaryOptions{head_dim, tokens, RotaryLayout::interleaved, 10000}));
   layer->initialize(WeightInitializer(7), "attention", 0.5, 0.5);
   layer->to(at::kDouble);
   const at::Tensor expected = layer(x);

@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t width = 64, heads = 8, head_dim = width / heads, tokens = 6;
 
 std::shared_ptr<const Rotary> make_rotary(bool wanted) {
-  return wanted ? std::make_shared<Rotary>(head_dim, tokens, RotaryLayout::interleaved) : nullptr;
+  return wanted ? std::make_shared<Rotary>(RotaryOptions{head_dim, tokens}) : nullptr;
 }
 
 AttentionLayer make_layer(const std::string& mechanism, std::int64_t key_value_heads, bool rotary) {

@@ -33,7 +33,7 @@ void expect_meta(const at::Tensor& tensor, at::IntArrayRef sizes, at::ScalarType
 // Norm, attention, norm and feed-forward, forward and backward, as in a decoder layer.
 void pass_through_layers(const std::string& mechanism, NormKind kind, bool in_bfloat16) {
   constexpr std::int64_t width = 32, heads = 4;
-  const auto rotary = std::make_shared<Rotary>(width / heads, 16, RotaryLayout::halves);
+  const auto rotary = std::make_shared<Rotary>(RotaryOptions{width / heads, 16, RotaryLayout::halves});
   // Module::to cannot move parameters to meta, so they are created there.
   std::optional<c10::impl::IncludeDispatchKeyGuard> without_memory(c10::DispatchKey::Meta);
   std::optional<c10::impl::ExcludeDispatchKeyGuard> whatever_is_asked_for(c10::DispatchKey::BackendSelect);

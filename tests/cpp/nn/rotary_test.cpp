@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(Rotary, EachLayout, testing::Values(RotaryLayout::inter
 
 TEST_P(EachLayout, TurnsPairsByTheirAngles) {
   for (const double base : {10000.0, 500000.0}) {
-    const Rotary rotary(head_dim, 20, GetParam(), base);
+    const Rotary rotary({head_dim, 20, GetParam(), base});
     const at::Tensor x = input();
     EXPECT_TRUE(at::allclose(rotary(x), expected_rotation(x, GetParam(), base), 0, 1e-14));
     EXPECT_TRUE(at::allclose(rotary(x, 11), expected_rotation(x, GetParam(), base, 11), 0, 1e-14));
@@ -57,7 +57,7 @@ TEST_P(EachLayout, TurnsPairsByTheirAngles) {
 }
 
 TEST_P(EachLayout, TakesAPositionForEachTokenOfEachEntry) {
-  const Rotary rotary(head_dim, 40, GetParam());
+  const Rotary rotary({head_dim, 40, GetParam()});
   const at::Tensor positions =
       torch::tensor({3, 0, 39, 3, 7, 21, 8, 1, 30, 5, 6, 7, 8, 9, 10, 11, 12, 13}, at::kLong).view({batch, tokens});
   const at::Tensor x = input();
@@ -77,7 +77,7 @@ TEST_P(EachLayout, TakesAPositionForEachTokenOfEachEntry) {
 }
 
 TEST_P(EachLayout, TurnsGradientsOfRaggedPositionsBackAndForthAgain) {
-  const Rotary rotary(head_dim, 40, GetParam());
+  const Rotary rotary({head_dim, 40, GetParam()});
   const at::Tensor positions = at::arange(batch * tokens).view({batch, tokens});
   const at::Tensor x = input().requires_grad_(), upstream = input(4).requires_grad_(), again = input(5);
   const auto first = torch::autograd::grad({rotary(x, positions)}, {x}, {upstream}, true, /*create_graph=*/true);
@@ -88,7 +88,7 @@ TEST_P(EachLayout, TurnsGradientsOfRaggedPositionsBackAndForthAgain) {
 }
 
 TEST_P(EachLayout, KeepsFarPositionsExact) {
-  const Rotary rotary(head_dim, 1 << 20, GetParam());
+  const Rotary rotary({head_dim, 1 << 20, GetParam()});
   const std::int64_t far = (1 << 20) - tokens;
   const at::Tensor x = input();
   const at::Tensor difference = rotary(x.to(at::kFloat), far) - expected_rotation(x, GetParam(), 10000, far);
@@ -96,7 +96,7 @@ TEST_P(EachLayout, KeepsFarPositionsExact) {
 }
 
 TEST_P(EachLayout, ReadsAnyStrides) {
-  const Rotary rotary(head_dim, tokens, GetParam());
+  const Rotary rotary({head_dim, tokens, GetParam()});
   const at::Tensor x = input();
   const at::Tensor part = torch::cat({at::zeros_like(x).flatten(2), x.flatten(2)}, -1)
                               .slice(-1, heads * head_dim)
@@ -109,7 +109,7 @@ TEST_P(EachLayout, ReadsAnyStrides) {
 }
 
 TEST_P(EachLayout, GradientIsTheRotationBack) {
-  const Rotary rotary(head_dim, tokens, GetParam());
+  const Rotary rotary({head_dim, tokens, GetParam()});
   const at::Tensor x = input().requires_grad_(), upstream = input(4);
   rotary(x).backward(upstream);
   std::vector<at::Tensor> rows;
@@ -119,7 +119,7 @@ TEST_P(EachLayout, GradientIsTheRotationBack) {
 }
 
 TEST_P(EachLayout, ScoresDependOnTheDistanceAlone) {
-  const Rotary rotary(head_dim, 300, GetParam());
+  const Rotary rotary({head_dim, 300, GetParam()});
   const at::Tensor query = input(1), key = input(2);
   const auto scores = [&](std::int64_t first) {
     return at::einsum("bnhd,bmhd->bhnm", {rotary(query, first), rotary(key, first)});
@@ -135,15 +135,37 @@ TEST(Rotary, LayoutsDifferByAPermutation) {
     for (std::int64_t p = 0; p < head_dim / 2; ++p) order.push_back(2 * p + parity);
   const at::Tensor permutation = torch::tensor(order);
   const at::Tensor x = input();
-  const Rotary interleaved(head_dim, tokens, RotaryLayout::interleaved), halves(head_dim, tokens, RotaryLayout::halves);
+  const Rotary interleaved({head_dim, tokens}), halves({head_dim, tokens, RotaryLayout::halves});
   EXPECT_TRUE(interleaved(x).index_select(-1, permutation).equal(halves(x.index_select(-1, permutation))));
   EXPECT_FALSE(interleaved(x).equal(halves(x)));
 }
 
+// By wavelengths, as the code of Llama 3.1 has them.
+TEST(Rotary, ScalesWhatTurnsSeldom) {
+  const RotaryScaling scaling{"llama3", 8, 1, 4, 512};
+  const at::Tensor plain = rotary_frequencies({64, 1}), linear = rotary_frequencies({64, 1, {}, 10000, {"linear", 4}}),
+                   scaled = rotary_frequencies({64, 1, {}, 10000, scaling});
+  EXPECT_TRUE(linear.equal(plain / 4));
+  int kept = 0, divided = 0, between = 0;
+  for (std::int64_t plane = 0; plane < 32; ++plane) {
+    const double omega = std::pow(10000, -2.0 * static_cast<double>(plane) / 64), wavelength = 2 * M_PI / omega;
+    const double smooth = (512 / wavelength - 1) / (4 - 1);
+    const double expected = wavelength > 512   ? (++divided, omega / 8)
+                            : wavelength < 128 ? (++kept, omega)
+                                               : (++between, (1 - smooth) * omega / 8 + smooth * omega);
+    EXPECT_NEAR(scaled[plane].item<double>() / expected, 1, 1e-14) << plane;
+  }
+  EXPECT_TRUE(kept > 0 && divided > 0 && between > 0);
+}
+
 TEST(Rotary, RefusesWhatCannotBe) {
-  EXPECT_THROW(Rotary(9, 4, RotaryLayout::halves), UsageError);
-  EXPECT_THROW(Rotary(8, 4, RotaryLayout::halves, 1), UsageError);
-  const Rotary rotary(head_dim, tokens, RotaryLayout::interleaved);
+  EXPECT_THROW(Rotary({8, 4, {}, 10000, {"yarn"}}), UsageError);
+  EXPECT_THROW(Rotary({8, 4, {}, 10000, {"linear", 0.5}}), UsageError);
+  EXPECT_THROW(Rotary({8, 4, {}, 10000, {"llama3", 8, 4, 4}}), UsageError);
+  EXPECT_THROW(Rotary({8, 0}), UsageError);
+  EXPECT_THROW(Rotary({9, 4, RotaryLayout::halves}), UsageError);
+  EXPECT_THROW(Rotary({8, 4, RotaryLayout::halves, 1}), UsageError);
+  const Rotary rotary({head_dim, tokens, RotaryLayout::interleaved});
   try {
     rotary(input(), 1);
     ADD_FAILURE() << "turned past its last position";
