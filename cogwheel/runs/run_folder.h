@@ -48,6 +48,9 @@ inline constexpr const char* strokes_file = "strokes.json";
 // Files of tasks that learn from a text: its tokenizer, and which text it was (text/text_record.h).
 inline constexpr const char *tokenizer_file = "tokenizer.json", *text_file = "text.json";
 
+// Of an imported language model: {"chat_template": …} as its folder had it, a text or a list of named ones.
+inline constexpr const char* chat_template_file = "chat_template.json";
+
 // The folder of checkpoints in that of a run.
 inline constexpr const char *checkpoints_folder = "checkpoints", *checkpoint_extension = ".safetensors",
                             *best_checkpoint = "best.safetensors";

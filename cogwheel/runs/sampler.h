@@ -29,6 +29,7 @@ struct SamplingOptions {
   std::uint64_t seed = 1337;
   std::vector<std::string> stop = {};  // texts that end the sample, which is cut before them
   std::int64_t likeliest = -1;  // so many tokens are told at each place with their log-probabilities; below 0: none
+  std::int64_t vocabulary = 0;  // only tokens below it are drawn: a model may have more than its tokenizer; 0: all
   // Past the context, the first `sink` tokens and the newest are kept; below 0: only the newest, computed anew.
   std::int64_t sink = -1;
   nn::NumberType cache = nn::NumberType::float32;  // as what keys and values are kept

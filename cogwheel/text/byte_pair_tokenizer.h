@@ -31,9 +31,12 @@ class BytePairTokenizer final : public Tokenizer {
   const BytePairVocabulary& learned() const { return learned_; }
 
  private:
+  void encode_part(std::string_view text, std::vector<Token>& tokens, std::string_view what) const;
+
   BytePairVocabulary learned_;
   BytePairEncoding encoding_;
   std::vector<bool> is_special_;
+  std::vector<std::vector<Token>> added_ = {};  // by their first byte, the longest first; empty where there are none
 };
 
 }  // namespace cogwheel::text

@@ -18,6 +18,7 @@ struct Dataset {
   std::string sha256;
   std::shared_ptr<const Tokenizer> tokenizer;
   std::vector<Token> training, held_out;
+  bool kept_tokenizer = false;         // that of a run, whose model may have more tokens
   std::vector<CorpusFile> files = {};  // of the corpus, as is left_out
   std::vector<LeftOut> left_out = {};
 };

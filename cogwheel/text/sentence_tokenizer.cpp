@@ -93,11 +93,22 @@ std::shared_ptr<const SentencePieceTokenizer> SentencePieceTokenizer::train(std:
   throw Error(expected_got(what, "text that SentencePiece can learn from", one_line(result)));
 }
 
-SentencePieceTokenizer::SentencePieceTokenizer(std::string model, std::string_view what) : model_(std::move(model)) {
+SentencePieceTokenizer::SentencePieceTokenizer(std::string model, std::string_view what, std::optional<TextEnds> ends)
+    : model_(std::move(model)) {
   std::string problem = sentencepiece_model_problem(model_);
   if (problem.empty()) loaded_ = sentencepiece().load(model_.data(), model_.size(), {keep_text, &problem});
   if (loaded_ == nullptr) throw Error(expected_got(what, "a SentencePiece model", one_line(problem)));
   specials_ = sentencepiece().special(loaded_);
+  ends_ = {token_or_none(specials_.begin), token_or_none(specials_.end)};
+  if (!ends || *ends == ends_) return;
+  for (const std::optional<Token>& token : {ends->beginning, ends->end})
+    if (token && (*token < 0 || *token >= vocabulary() || piece_kind(*token) != PieceKind::control)) {
+      sentencepiece().unload(std::exchange(loaded_, nullptr));
+      throw Error(
+          expected_got(what, "control pieces at the beginning and end of texts", "token " + std::to_string(*token)));
+    }
+  ends_ = *ends;
+  other_ends_ = true;
 }
 
 SentencePieceTokenizer::~SentencePieceTokenizer() { sentencepiece().unload(loaded_); }
@@ -119,7 +130,7 @@ std::string SentencePieceTokenizer::decode(std::span<const Token> tokens) const 
 
 std::string SentencePieceTokenizer::decode_next(std::span<const Token> before, Token next) const {
   expect_token(next, vocabulary());
-  const PieceKind kind = sentencepiece().kind(loaded_, next);
+  const PieceKind kind = piece_kind(next);
   if (kind == PieceKind::byte)
     return std::string(1, static_cast<char>(std::stoi(piece(next).substr(3, 2), nullptr, 16)));
   // Of what came before it matters only whether it has text: the first piece that has some loses its space.
@@ -134,15 +145,14 @@ std::string SentencePieceTokenizer::decode_next(std::span<const Token> before, T
   return with_next(before).substr(decode(before).size());
 }
 
-std::optional<Token> SentencePieceTokenizer::end_of_document() const { return token_or_none(specials_.end); }
+std::optional<Token> SentencePieceTokenizer::end_of_document() const { return ends_.end; }
 
-std::optional<Token> SentencePieceTokenizer::beginning() const { return token_or_none(specials_.begin); }
+std::optional<Token> SentencePieceTokenizer::beginning() const { return ends_.beginning; }
 
 std::vector<SpecialToken> SentencePieceTokenizer::special_tokens() const {
   std::vector<SpecialToken> all;
   for (Token token = 0; token < vocabulary(); ++token)
-    if (const PieceKind kind = sentencepiece().kind(loaded_, token);
-        kind == PieceKind::control || kind == PieceKind::unknown)
+    if (const PieceKind kind = piece_kind(token); kind == PieceKind::control || kind == PieceKind::unknown)
       all.push_back({piece(token), token});
   return all;
 }
@@ -156,10 +166,14 @@ std::string SentencePieceTokenizer::piece(Token token) const {
 
 std::string SentencePieceTokenizer::to_json() const {
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(model_.data());
-  return nlohmann::ordered_json{{"kind", kind()}, {"sha256", sha256(model_)}, {"model", base64({bytes, model_.size()})}}
-             .dump(2) +
-         "\n";
+  nlohmann::ordered_json json{{"kind", kind()}, {"sha256", sha256(model_)}};
+  const auto token = [](const std::optional<Token>& end) { return end ? nlohmann::ordered_json(*end) : nullptr; };
+  if (other_ends_) json["beginning"] = token(ends_.beginning), json["end_of_document"] = token(ends_.end);
+  json["model"] = base64({bytes, model_.size()});
+  return json.dump(2) + "\n";
 }
+
+PieceKind SentencePieceTokenizer::piece_kind(Token token) const { return sentencepiece().kind(loaded_, token); }
 
 WordTokenizer::WordTokenizer(std::vector<std::string> words) : words_(std::move(words)) {
   std::vector<std::pair<std::string, Token>> sorted;

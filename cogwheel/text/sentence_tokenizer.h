@@ -39,8 +39,9 @@ class SentencePieceTokenizer final : public SentenceTokenizer {
                                                              std::int64_t vocabulary, std::string_view what,
                                                              bool fewer_will_do = false,
                                                              SentencePieceStyle style = SentencePieceStyle::sentences);
-  // Of a model as SentencePiece writes it. Throws Error that names `what` where it is none.
-  SentencePieceTokenizer(std::string model, std::string_view what);
+  // Of a model as SentencePiece writes it, whose control pieces begin and end texts, unless `ends` are given. Throws
+  // Error that names `what` where it is none, and where an end is no control piece.
+  SentencePieceTokenizer(std::string model, std::string_view what, std::optional<TextEnds> ends = {});
   SentencePieceTokenizer(const SentencePieceTokenizer&) = delete;
   SentencePieceTokenizer& operator=(const SentencePieceTokenizer&) = delete;
   ~SentencePieceTokenizer() override;
@@ -59,16 +60,19 @@ class SentencePieceTokenizer final : public SentenceTokenizer {
     return specials_.padding == SentenceTokens::padding && specials_.unknown == SentenceTokens::unknown &&
            specials_.begin == SentenceTokens::begin && specials_.end == SentenceTokens::end;
   }
-  // The model in base64, with its hash.
+  // The model in base64, with its hash, and the ends where they were given.
   std::string to_json() const override;
   std::string piece(Token token) const override;
   // What SentencePiece's own tools read.
   const std::string& model() const { return model_; }
+  PieceKind piece_kind(Token token) const;
 
  private:
   std::string model_;
   void* loaded_ = nullptr;
   SpecialPieces specials_{};
+  TextEnds ends_ = {};
+  bool other_ends_ = false;  // than the model has
 };
 
 // One token for each word of a list; words are what spaces separate.

@@ -1,5 +1,6 @@
 #include "cogwheel/text/tokenizer.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "cogwheel/core/encoding/base64.h"
@@ -35,6 +36,18 @@ std::shared_ptr<const Tokenizer> character_tokenizer(const std::filesystem::path
   return std::make_shared<CharacterTokenizer>(std::move(characters));
 }
 
+// Where the file has them, they are others than the model's own.
+std::optional<TextEnds> kept_ends(const nlohmann::json& json, const std::filesystem::path& path) {
+  if (!json.contains("beginning") || !json.contains("end_of_document")) return std::nullopt;
+  const auto token = [&](const char* key) -> std::optional<Token> {
+    if (json[key].is_null()) return std::nullopt;
+    if (!json[key].is_number_integer() || json[key] < 0 || json[key] > std::numeric_limits<Token>::max())
+      refuse(path, std::string(key) + " that is no token");
+    return json[key].get<Token>();
+  };
+  return TextEnds{token("beginning"), token("end_of_document")};
+}
+
 }  // namespace
 
 std::string Tokenizer::decode_next(std::span<const Token>, Token next) const { return decode(std::span(&next, 1)); }
@@ -66,7 +79,7 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& pat
     auto model = from_base64(json["model"].get<std::string>());
     // SentencePiece ends the process over some damaged models.
     if (!model || !json.contains("sha256") || json["sha256"] != sha256(*model)) refuse(path, "a damaged model");
-    return std::make_shared<SentencePieceTokenizer>(std::move(*model), path.string());
+    return std::make_shared<SentencePieceTokenizer>(std::move(*model), path.string(), kept_ends(json, path));
   }
   if (kind == BytePairTokenizer::name)
     return std::make_shared<BytePairTokenizer>(byte_pair_vocabulary_of(json, path.string()), path.string());

@@ -20,6 +20,12 @@ struct SpecialToken {
   Token token;
 };
 
+// The tokens before and after a text; not every tokenizer has them.
+struct TextEnds {
+  std::optional<Token> beginning = {}, end = {};
+  bool operator==(const TextEnds&) const = default;
+};
+
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;

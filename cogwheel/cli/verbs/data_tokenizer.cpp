@@ -14,8 +14,10 @@
 #include "cogwheel/cli/number_option.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/core/files/folder_lock.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/nearest_names.h"
+#include "cogwheel/interchange/language_tokenizer.h"
 #include "cogwheel/text/learned_tokenizer.h"
 #include "cogwheel/text/open_tokenizer.h"
 #include "cogwheel/text/prepared/corpus_index.h"
@@ -102,15 +104,31 @@ void decode_lines(const std::string& path) {
   });
 }
 
+struct ExportTokenizerArguments {
+  std::string path, out;
+  bool overwrite = false;
+};
+
+void export_tokenizer(const ExportTokenizerArguments& arguments) {
+  const auto tokenizer = text::open_tokenizer(arguments.path);
+  constexpr std::int64_t any_length = 1 << 30;
+  const interchange::ExportedTokenizer made =
+      interchange::exported_tokenizer(*tokenizer, arguments.path, tokenizer->vocabulary(), any_length);
+  const fs::path out = arguments.out;
+  const auto lock = take_folder(out, "tokenizer", arguments.overwrite);
+  for (const runs::RunFile& file : made.files) write_file(out / file.name, file.content);
+  fmt::print("{}: {}, {} tokens\n", arguments.out, tokenizer->kind(), tokenizer->vocabulary() + made.added_rows);
+}
+
+constexpr const char* tokenizer_help =
+    "tokenizer.json of a run or of Hugging Face's tokenizers, vocab.json and merges.txt, a .model of SentencePiece, or "
+    "a "
+    "folder with one of these";
+
 void add_file_command(CLI::App& tokenizer, const char* name, const char* help, void (*run)(const std::string& path)) {
   CLI::App* command = tokenizer.add_subcommand(name, help);
   const auto path = std::make_shared<std::string>();
-  command
-      ->add_option("file", *path,
-                   "tokenizer.json of a run or of Hugging Face's tokenizers, vocab.json and merges.txt, a .model of "
-                   "SentencePiece, or a folder with one of these")
-      ->required()
-      ->type_name("FILE");
+  command->add_option("file", *path, tokenizer_help)->required()->type_name("FILE");
   command->callback([path, run] { run(*path); });
 }
 
@@ -147,6 +165,15 @@ void add_data_tokenizer_command(CLI::App& data) {
   add_file_command(*tokenizer, "show", "Print what a tokenizer is", show_tokenizer);
   add_file_command(*tokenizer, "encode", "Tokens of texts: a JSON string a line in, an array of tokens out",
                    encode_lines);
+  const auto exported = std::make_shared<ExportTokenizerArguments>();
+  command = tokenizer->add_subcommand("export", "Write a tokenizer as AutoTokenizer of transformers reads it");
+  command->add_option("file", exported->path, tokenizer_help)->required()->type_name("FILE");
+  command
+      ->add_option("--out", exported->out, "folder for tokenizer.json, tokenizer_config.json, generation_config.json")
+      ->required()
+      ->type_name("DIR");
+  command->add_flag("--overwrite", exported->overwrite, "replace the export that --out holds");
+  command->callback([exported] { export_tokenizer(*exported); });
   add_file_command(*tokenizer, "decode", "Texts of tokens: an array a line in, a JSON string out", decode_lines);
 }
 

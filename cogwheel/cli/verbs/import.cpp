@@ -11,12 +11,13 @@
 #include "cogwheel/core/files/scratch_folder.h"
 #include "cogwheel/interchange/import_run.h"
 #include "cogwheel/runs/task_entry.h"
+#include "cogwheel/text/tokenizer.h"
 
 namespace cogwheel::cli {
 namespace {
 
 struct ImportArguments {
-  std::string folder, images, out;
+  std::string folder, images, text, out;
   std::vector<std::string> assignments;
   bool overwrite = false;
 };
@@ -32,6 +33,26 @@ void expect_keys_of_task(const std::string& task, const std::vector<std::string>
   runs::make_task(config);
 }
 
+// The text that a language model is measured on, as tokens of the imported tokenizer.
+void set_text(interchange::ImportedModel& imported, const ImportArguments& arguments) {
+  const ScratchFolder folder;
+  for (const runs::RunFile& file : imported.files) write_file(folder / file.name, file.content);
+  const std::filesystem::path tokenizer = folder / runs::tokenizer_file;
+  if (!std::filesystem::exists(tokenizer)) {
+    if (!arguments.text.empty())
+      throw UsageError(expected_got("import: --text", "none for a model without a tokenizer", arguments.text));
+    return;
+  }
+  imported.config.data.tokenizer = text::load_tokenizer(tokenizer)->kind();
+  if (!arguments.text.empty()) imported.config.data.text = {arguments.text};
+  if (imported.config.data.text.empty() && imported.config.data.corpus.empty())
+    return expect_keys_of_task(imported.config.task.name, arguments.assignments);
+  const auto task = runs::make_task(imported.config, folder.path());
+  imported.config = task->completed(imported.config);
+  for (const runs::RunFile& file : task->records()) imported.files.push_back(file);
+  for (const std::string& note : task->notes()) imported.notes.push_back(note);
+}
+
 // The data that the task is measured on, and settings of training; the weights decide the rest. Data are read as
 // `evaluate` will, with the files of the run, so that what does not fit is refused here.
 void set_task(interchange::ImportedModel& imported, const ImportArguments& arguments) {
@@ -45,6 +66,11 @@ void set_task(interchange::ImportedModel& imported, const ImportArguments& argum
     throw UsageError(
         expected_got("import: --images", "none for a run of the task " + imported.config.task.name, arguments.images));
   if (!arguments.images.empty()) values["images"] = arguments.images;
+  const bool of_text = imported.config.task.name == runs::TaskOptions{}.name;
+  if (!arguments.text.empty() && !of_text)
+    throw UsageError(
+        expected_got("import: --text", "none for a run of the task " + imported.config.task.name, arguments.text));
+  if (of_text) return set_text(imported, arguments);
   const auto given = [&](const char* key) {
     return values.contains(key) && values[key] != runs::ConfigValue(std::string());
   };
@@ -81,6 +107,10 @@ void add_import_command(CLI::App& app) {
   command
       ->add_option("--images", arguments->images,
                    "what `evaluate` measures on: CIFAR-10, folders of pictures by class, or .safetensors")
+      ->type_name("PATH");
+  command
+      ->add_option("--text", arguments->text,
+                   "what `evaluate` measures a language model on: a file, or a folder of some")
       ->type_name("PATH");
   command->add_option("--set", arguments->assignments, "keys of the task or of training, as in task.schedule=linear")
       ->type_name("KEY=VALUE");

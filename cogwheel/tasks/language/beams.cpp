@@ -17,13 +17,13 @@
 namespace cogwheel::tasks::language {
 namespace {
 
-std::vector<text::NextToken> likeliest_next(const at::Tensor& given, std::int64_t count) {
+std::vector<text::NextToken> likeliest_next(const at::Tensor& given, std::int64_t count, std::int64_t vocabulary) {
   const at::Tensor logits = given.to(at::kCPU, at::kFloat).contiguous();
   if (!logits.isfinite().all().item<bool>())
     throw Error(expected_got("sample", "finite logits", "NaN or infinity from the model"));
   std::vector<text::NextToken> next;
   for (const TokenProbability& each :
-       likeliest_tokens({logits.const_data_ptr<float>(), static_cast<std::size_t>(logits.numel())}, count))
+       likeliest_tokens({logits.const_data_ptr<float>(), static_cast<std::size_t>(logits.numel())}, count, vocabulary))
     next.push_back({each.token, each.log_probability});
   return next;
 }
@@ -34,7 +34,7 @@ at::Tensor one_token(std::int64_t token) { return at::full({1, 1}, token, at::kL
 
 text::Hypothesis most_probable(LanguageModel& model, std::span<const Token> given, std::int64_t length,
                                std::int64_t beam, std::optional<Token> end, const std::function<bool()>& go_on,
-                               nn::NumberType cache) {
+                               nn::NumberType cache, std::int64_t vocabulary) {
   if (length == 0) return {};
   std::vector<Token> prompt(given.begin(), given.end());
   if (prompt.empty()) prompt.push_back(0);
@@ -64,7 +64,7 @@ text::Hypothesis most_probable(LanguageModel& model, std::span<const Token> give
   while (true) {
     if (go_on && !go_on()) return {};
     std::vector<std::vector<text::NextToken>> next;
-    for (const at::Tensor& of_row : logits) next.push_back(likeliest_next(of_row, beam + 1));
+    for (const at::Tensor& of_row : logits) next.push_back(likeliest_next(of_row, beam + 1, vocabulary));
     if (!search.advance(next)) return search.results().front();
     std::vector<nn::ModelState> continued;
     // The last child takes its parent's state; copies are made before.

@@ -36,6 +36,7 @@ std::string LanguageModelTask::continued_text(torch::nn::Module& module, const t
   runs::SamplingOptions options;
   options.temperature = 0.8;
   options.seed = seed;
+  options.vocabulary = tokenizer.vocabulary();
   return tokenizer.decode(sample(model, tokenizer.encode(prompt, "training.prompts"), options));
 }
 
@@ -48,10 +49,10 @@ at::Tensor LanguageModelTask::loss(torch::nn::Module& module, const runs::Batch&
   return model.loss(batch.inputs, batch.targets, {.dropout = model.dropout(dropout_seed)});
 }
 
-void LanguageModelTask::complete_model(runs::RunConfig& config, std::int64_t vocabulary,
-                                       const std::string& decided_by) {
+void LanguageModelTask::complete_model(runs::RunConfig& config, std::int64_t vocabulary, const std::string& decided_by,
+                                       bool may_have_more) {
   LanguageModelOptions& model = config.model.as<LanguageModelOptions>();
-  runs::set_vocabulary(config, vocabulary, ", as " + decided_by);
+  if (!may_have_more || model.vocabulary < vocabulary) runs::set_vocabulary(config, vocabulary, ", as " + decided_by);
   check(model);
   model.feed_forward = model.feed_forward_width();
   config.definition = LayerPattern(model.mechanism).definition();
@@ -77,6 +78,7 @@ runs::Inspection LanguageModelTask::passage_and_sample(LanguageModel& model, con
   options.length = 240;
   options.temperature = 0.8;
   options.seed = seed;
+  options.vocabulary = tokenizer.vocabulary();
   inspection.prompt = text::with_invalid_utf8_replaced(tokenizer.decode(passage));
   inspection.sample = text::with_invalid_utf8_replaced(tokenizer.decode(sample(model, passage, options)));
   return inspection;

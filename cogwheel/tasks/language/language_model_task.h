@@ -30,7 +30,9 @@ class LanguageModelTask : public runs::Task {
   static LanguageModelImpl& model_of(torch::nn::Module& model);
   static std::int64_t context_of(const torch::nn::Module& model);
   // Sets the vocabulary in the options of a model. Throws UsageError, naming `decided_by`, where they say another.
-  static void complete_model(runs::RunConfig& config, std::int64_t vocabulary, const std::string& decided_by);
+  // `may_have_more`: the model may have more tokens, which no text has, as imported ones do.
+  static void complete_model(runs::RunConfig& config, std::int64_t vocabulary, const std::string& decided_by,
+                             bool may_have_more = false);
   // How many of `all` sequences, each one context long, a part of the evaluation uses.
   static std::int64_t evaluated_sequences(const runs::TrainingOptions& training, runs::EvaluationPart part,
                                           std::int64_t context, std::int64_t all);

@@ -55,7 +55,7 @@ class LanguageModelling : public LanguageModelTask {
 
   runs::RunConfig completed(runs::RunConfig config) const override {
     config.task = runs::TaskOptionReader(config.task).finish();
-    complete_model(config, data_->tokenizer->vocabulary(), "the tokenizer");
+    complete_model(config, data_->tokenizer->vocabulary(), "the tokenizer", data_->kept_tokenizer);
     for (auto& path : config.data.text) path = runs::recorded_path(path, "data.text");
     config.data.tokenizer = data_->tokenizer->kind();
     config.data.sha256 = data_->sha256;
@@ -151,13 +151,13 @@ std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std:
   }
   std::error_code problem;
   const bool has_tokenizer = !folder.empty() && std::filesystem::exists(folder / runs::tokenizer_file, problem);
-  return make_language_modelling(
-      std::make_shared<text::Dataset>(
-          has_tokenizer ? text::make_dataset(corpus, text::load_tokenizer(folder / runs::tokenizer_file),
-                                             runs::common(config.model).context)
-                        : text::make_dataset(corpus, std::string_view(options.tokenizer),
-                                             runs::common(config.model).context, options.vocabulary)),
-      options.text, options.byte_limit);
+  auto data = std::make_shared<text::Dataset>(
+      has_tokenizer ? text::make_dataset(corpus, text::load_tokenizer(folder / runs::tokenizer_file),
+                                         runs::common(config.model).context)
+                    : text::make_dataset(corpus, std::string_view(options.tokenizer),
+                                         runs::common(config.model).context, options.vocabulary));
+  data->kept_tokenizer = has_tokenizer;
+  return make_language_modelling(std::move(data), options.text, options.byte_limit);
 }
 
 }  // namespace

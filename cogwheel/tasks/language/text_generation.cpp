@@ -118,8 +118,8 @@ std::vector<GeneratedText> most_probable_texts(LanguageModel& model, const text:
       interrupted = interrupted || (on_text && !on_text(text, "", false));
       return !interrupted;
     };
-    const text::Hypothesis best =
-        most_probable(model, prompt, options.sampling.length, options.beam, options.end, go_on, options.sampling.cache);
+    const text::Hypothesis best = most_probable(model, prompt, options.sampling.length, options.beam, options.end,
+                                                go_on, options.sampling.cache, options.sampling.vocabulary);
     if (interrupted) break;
     text.end = best.ended ? EndOfText::end_token : EndOfText::length;
     for (const Token token : best.tokens) text.tokens.push_back({.token = token, .log_probability = std::nan("")});
@@ -151,7 +151,9 @@ std::string_view name_of(EndOfText end) {
 
 std::vector<GeneratedText> generate_texts(LanguageModel& model, const text::Tokenizer* tokenizer,
                                           std::span<const std::vector<Token>> prompts,
-                                          const TextGenerationOptions& options, const OnText& on_text) {
+                                          const TextGenerationOptions& given, const OnText& on_text) {
+  TextGenerationOptions options = given;
+  if (tokenizer != nullptr) options.sampling.vocabulary = tokenizer->vocabulary();
   check(options, prompts.size(), tokenizer);
   const std::int64_t vocabulary = model->options().vocabulary;
   if (options.end) expect_within("end token", std::int64_t{*options.end}, Range<std::int64_t>{0, vocabulary - 1});

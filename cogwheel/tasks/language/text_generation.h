@@ -40,10 +40,10 @@ struct TextGenerationOptions {
   std::optional<Token> end;  // the token that ends a text
 };
 
-// In the order of their numbers. `tokenizer` may be null, without stop strings. `on_text` is called for each token,
-// with what can be shown of a sequence's text now for the first time, beside all that it has by then, and where it
-// ended; returning false interrupts all, and what it throws ends the call. Throws UsageError without prompts, for
-// invalid options, and for a beam whose texts could outgrow the context.
+// In the order of their numbers. `tokenizer` may be null, without stop strings; its tokens alone are drawn. `on_text`
+// is called for each token, with what can be shown of a sequence's text now for the first time, beside all that it has
+// by then, and where it ended; returning false interrupts all, and what it throws ends the call. Throws UsageError
+// without prompts, for invalid options, and for a beam whose texts could outgrow the context.
 std::vector<GeneratedText> generate_texts(
     LanguageModel& model, const text::Tokenizer* tokenizer, std::span<const std::vector<Token>> prompts,
     const TextGenerationOptions& options,

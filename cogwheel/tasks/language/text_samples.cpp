@@ -31,9 +31,9 @@ struct ModelAndTokenizer {
 
 ModelAndTokenizer load(const runs::RunFolder& folder, nn::NumberType weights) {
   ModelAndTokenizer loaded{load_language_model(folder), text::load_tokenizer(folder.tokenizer_path())};
-  if (const std::int64_t vocabulary = options_of(*loaded.model).vocabulary;
-      vocabulary != loaded.tokenizer->vocabulary())
-    throw Error(expected_got(folder.tokenizer_path().string(), std::to_string(vocabulary) + " tokens, as the model",
+  if (const std::int64_t vocabulary = options_of(*loaded.model).vocabulary; vocabulary < loaded.tokenizer->vocabulary())
+    throw Error(expected_got(folder.tokenizer_path().string(),
+                             "at most " + std::to_string(vocabulary) + " tokens, as many as the model has",
                              std::to_string(loaded.tokenizer->vocabulary())));
   loaded.narrow = narrow_weights(*loaded.model, weights, true);
   return loaded;
@@ -154,6 +154,7 @@ void sample_text(const runs::RunFolder& folder, const runs::SampleRequest& given
   runs::SampleRequest request = given;
   request.sampling.cache = nn::narrow_type("sample: --cache", request.cache);
   const ModelAndTokenizer loaded = load(folder, nn::narrow_type("sample: --weights", request.weights));
+  request.sampling.vocabulary = loaded.tokenizer->vocabulary();
   const nn::NarrowProducts narrow(loaded.narrow.get());
   if (request.interactive) return converse(loaded, request, write);
   refuse("--prompt", "--prompts", !request.prompts.empty() && !request.prompt.empty());

@@ -51,8 +51,9 @@ double log_total(std::span<const float> logits) {
   return largest + std::log(sum);
 }
 
-std::vector<TokenProbability> likeliest_tokens(std::span<const float> logits, std::int64_t k) {
-  std::vector<Token> tokens = all_tokens(logits.size());
+std::vector<TokenProbability> likeliest_tokens(std::span<const float> logits, std::int64_t k, std::int64_t vocabulary) {
+  std::vector<Token> tokens =
+      all_tokens(vocabulary == 0 ? logits.size() : std::min(logits.size(), static_cast<std::size_t>(vocabulary)));
   const std::size_t count = std::min(static_cast<std::size_t>(k), tokens.size());
   order_first(tokens, 0, count, before(logits));
   const double total = log_total(logits);
@@ -65,10 +66,13 @@ std::vector<TokenProbability> likeliest_tokens(std::span<const float> logits, st
 ChosenToken TokenChoice::operator()(std::span<const float> logits, std::span<const Token> text) {
   if (!std::all_of(logits.begin(), logits.end(), [](float logit) { return std::isfinite(logit); }))
     throw Error(expected_got("sample", "finite logits", "NaN or infinity from the model"));
-  values_.assign(logits.begin(), logits.end());
+  const auto drawn_from = static_cast<std::ptrdiff_t>(
+      options_.vocabulary == 0 ? std::ssize(logits) : std::min(options_.vocabulary, std::ssize(logits)));
+  values_.assign(logits.begin(), logits.begin() + drawn_from);
   if (options_.repetition_penalty != 1) {
     const auto penalty = static_cast<float>(options_.repetition_penalty);
     for (const Token token : text) {  // once for each token, however often it comes
+      if (token >= drawn_from) continue;
       const auto place = static_cast<std::size_t>(token);
       values_[place] = logits[place] > 0 ? logits[place] / penalty : logits[place] * penalty;
     }
@@ -79,7 +83,7 @@ ChosenToken TokenChoice::operator()(std::span<const float> logits, std::span<con
                      : drawn(text.size());
   if (options_.likeliest >= 0) {
     chosen.log_probability = double{logits[static_cast<std::size_t>(chosen.token)]} - log_total(logits);
-    chosen.likeliest = likeliest_tokens(logits, options_.likeliest);
+    chosen.likeliest = likeliest_tokens(logits, options_.likeliest, drawn_from);
   }
   return chosen;
 }

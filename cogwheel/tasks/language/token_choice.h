@@ -1,6 +1,7 @@
 // Which token follows, of the logits of all.
 //
-// Of logits z, in this order, as transformers' processors and warpers have it:
+// Tokens from SamplingOptions::vocabulary on, which no text has, are left out first. Of logits z, in this order, as
+// transformers' processors and warpers have it:
 //   repetition penalty r   z_t > 0: z_t / r, else z_t r, of every token t of the text so far, the prompt's too
 //                          (Keskar et al., "CTRL", 2019, with the sign that transformers gave it)
 //   temperature T          z / T; with T = 0 the likeliest token is taken, the lowest among equals, and the rest is
@@ -53,8 +54,10 @@ class TokenChoice {
   std::vector<double> weights_;
 };
 
-// The k likeliest of the logits with their log-probabilities, the lower token first among equals.
-std::vector<TokenProbability> likeliest_tokens(std::span<const float> logits, std::int64_t k);
+// The k likeliest of the logits with their log-probabilities, the lower token first among equals; only of the tokens
+// below `vocabulary`, unless that is 0. Probabilities are those among all.
+std::vector<TokenProbability> likeliest_tokens(std::span<const float> logits, std::int64_t k,
+                                               std::int64_t vocabulary = 0);
 
 // log Σ exp z
 double log_total(std::span<const float> logits);

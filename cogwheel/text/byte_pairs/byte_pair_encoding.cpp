@@ -95,7 +95,9 @@ void BytePairEncoding::add_whole_words(const BytePairVocabulary& vocabulary) {
   for (std::size_t index = 0; index < vocabulary.tokens.size(); ++index) {
     const std::string& bytes = vocabulary.tokens[index];
     const auto token = static_cast<Token>(index);
-    if (std::binary_search(vocabulary.special.begin(), vocabulary.special.end(), token)) continue;
+    if (std::binary_search(vocabulary.special.begin(), vocabulary.special.end(), token) ||
+        std::binary_search(vocabulary.added.begin(), vocabulary.added.end(), token))
+      continue;
     if (bytes.size() > ShortWord::longest) {
       if (vocabulary.whole_words) long_words_.emplace_back(bytes, token);
       continue;
@@ -124,10 +126,21 @@ inline Token BytePairEncoding::whole_word(const ShortWord& word) const {
 void BytePairEncoding::encode(std::string_view text, std::vector<Token>& tokens, std::string_view what) const {
   if (text.size() > 0xffffffff)
     throw Error(expected_got(what, "a text below 4 GiB", std::to_string(text.size()) + " bytes"));
-  if (pattern_ == WordPattern::gpt2)
-    encode_words<WordPattern::gpt2>(text, tokens);
-  else
-    encode_words<WordPattern::llama3>(text, tokens);
+  switch (pattern_) {
+    case WordPattern::gpt2:
+      return encode_words<WordPattern::gpt2>(text, tokens);
+    case WordPattern::llama3:
+      return encode_words<WordPattern::llama3>(text, tokens);
+    case WordPattern::qwen2:
+      return encode_words<WordPattern::qwen2>(text, tokens);
+    case WordPattern::gpt2_digits:
+      for (std::size_t start = 0; start < text.size();) {
+        const NumberPlace number = next_number(text, start);
+        encode_words<WordPattern::gpt2_digits>(text.substr(start, number.begin - start), tokens);
+        encode_words<WordPattern::gpt2_digits>(text.substr(number.begin, number.end - number.begin), tokens);
+        start = number.end;
+      }
+  }
 }
 
 template <WordPattern pattern>

@@ -11,7 +11,13 @@ namespace cogwheel::text {
 namespace {
 
 // In the order of WordPattern.
-constexpr std::string_view word_pattern_names[] = {"gpt2", "llama3"};
+constexpr std::string_view word_pattern_names[] = {"gpt2", "llama3", "qwen2", "gpt2_digits"};
+
+// Whether the file has the token as it is.
+bool is_name(const BytePairVocabulary& vocabulary, Token token) {
+  return std::binary_search(vocabulary.special.begin(), vocabulary.special.end(), token) ||
+         std::binary_search(vocabulary.added.begin(), vocabulary.added.end(), token);
+}
 
 }  // namespace
 
@@ -25,11 +31,12 @@ std::string byte_pair_json(const BytePairVocabulary& vocabulary) {
                               {"special", vocabulary.special}};
   if (vocabulary.beginning) json["beginning"] = *vocabulary.beginning;
   if (vocabulary.end_of_document) json["end_of_document"] = *vocabulary.end_of_document;
+  if (!vocabulary.added.empty()) json["added"] = vocabulary.added;
+  if (vocabulary.nfc) json["nfc"] = true;
   std::vector<std::string> tokens;
   for (const std::string& bytes : vocabulary.tokens) {
     const auto token = static_cast<Token>(tokens.size());
-    const bool special = std::binary_search(vocabulary.special.begin(), vocabulary.special.end(), token);
-    tokens.push_back(special ? bytes : printable_bytes(bytes));
+    tokens.push_back(is_name(vocabulary, token) ? bytes : printable_bytes(bytes));
   }
   json["tokens"] = std::move(tokens);
   std::vector<Token> merges;
@@ -62,23 +69,29 @@ BytePairVocabulary byte_pair_vocabulary_of(const nlohmann::json& json, std::stri
   };
   BytePairVocabulary vocabulary;
   const nlohmann::json &words = value("words"), &whole_words = value("whole_words");
-  if (words == word_pattern_names[1])
-    vocabulary.words = WordPattern::llama3;
-  else if (words != word_pattern_names[0])
-    refuse("other words");
+  const auto* const pattern = std::find_if(std::begin(word_pattern_names), std::end(word_pattern_names),
+                                           [&](std::string_view name) { return words == name; });
+  if (pattern == std::end(word_pattern_names)) refuse("other words");
+  vocabulary.words = static_cast<WordPattern>(pattern - std::begin(word_pattern_names));
   if (!whole_words.is_boolean()) refuse("whole_words neither true nor false");
   vocabulary.whole_words = whole_words.get<bool>();
   if (!value("beginning").is_null()) vocabulary.beginning = token(value("beginning"), "beginning");
   if (!value("end_of_document").is_null())
     vocabulary.end_of_document = token(value("end_of_document"), "end_of_document");
   for (const auto& each : array("special")) vocabulary.special.push_back(token(each, "special"));
+  if (json.contains("added"))
+    for (const auto& each : array("added")) vocabulary.added.push_back(token(each, "added"));
+  if (!std::is_sorted(vocabulary.added.begin(), vocabulary.added.end())) refuse("added tokens out of order");
+  if (json.contains("nfc")) {
+    if (!json["nfc"].is_boolean()) refuse("nfc neither true nor false");
+    vocabulary.nfc = json["nfc"].get<bool>();
+  }
   if (!std::is_sorted(vocabulary.special.begin(), vocabulary.special.end())) refuse("special tokens out of order");
   for (const auto& each : array("tokens")) {
     if (!each.is_string()) refuse("a token that is no text");
     const auto number = static_cast<Token>(vocabulary.tokens.size());
     const auto& written = each.get_ref<const std::string&>();
-    const bool special = std::binary_search(vocabulary.special.begin(), vocabulary.special.end(), number);
-    const auto bytes = special ? std::optional(written) : bytes_of_printable(written);
+    const auto bytes = is_name(vocabulary, number) ? std::optional(written) : bytes_of_printable(written);
     if (!bytes) refuse("a token of other characters: " + written);
     vocabulary.tokens.push_back(*bytes);
   }

@@ -11,7 +11,8 @@ namespace cogwheel::text {
 inline constexpr std::string_view byte_pair_kind = "bpe";
 
 // {"kind", "words", "unicode", "whole_words", "beginning", "end_of_document", "special", "tokens", "merges"}: tokens in
-// order, in the characters of byte_alphabet.h, special ones as they are; of merges, two tokens each.
+// order, in the characters of byte_alphabet.h, special and added ones as they are; of merges, two tokens each. "added"
+// and "nfc" are there where the vocabulary has them.
 std::string byte_pair_json(const BytePairVocabulary& vocabulary);
 
 // Throws Error that names `what` where a key is missing or of another type. What merged_tokens checks is not checked.

@@ -29,12 +29,18 @@ std::vector<Token> merged_tokens(const BytePairVocabulary& vocabulary, std::stri
   for (const auto& token : {vocabulary.beginning, vocabulary.end_of_document})
     if (token && (*token < 0 || *token >= count || !is_special[static_cast<std::size_t>(*token)]))
       refuse("a special token at the beginning and end of texts", "token " + std::to_string(*token));
+  std::vector<bool> is_added(vocabulary.tokens.size());
+  for (const Token token : vocabulary.added) {
+    if (token < 0 || token >= count || is_special[static_cast<std::size_t>(token)])
+      refuse("added tokens of the vocabulary that are not special", "token " + std::to_string(token));
+    is_added[static_cast<std::size_t>(token)] = true;
+  }
   std::unordered_map<std::string_view, Token> found;
   for (std::size_t token = 0; token < vocabulary.tokens.size(); ++token) {
     if (vocabulary.tokens[token].empty()) refuse("tokens of a byte at least", "none in " + numbered("token", token));
     if (is_special[token]) continue;
     const auto [earlier, is_new] = found.emplace(vocabulary.tokens[token], static_cast<Token>(token));
-    if (!is_new)
+    if (!is_new && !is_added[token] && !is_added[static_cast<std::size_t>(earlier->second)])
       refuse("tokens that differ", "the same in " + numbered("token", static_cast<std::size_t>(earlier->second)) +
                                        " and " + numbered("token", token));
   }

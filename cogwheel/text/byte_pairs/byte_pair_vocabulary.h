@@ -18,6 +18,9 @@ struct BytePairVocabulary {
   std::vector<std::string> tokens = {};              // the bytes of each; of a special one, its name
   std::vector<std::pair<Token, Token>> merges = {};  // neighbours that become one token, the first before all others
   std::vector<Token> special = {};                   // ascending; no text is encoded as these
+  // Not special, yet no merge makes them: each is looked for in a text before its words are.
+  std::vector<Token> added = {};
+  bool nfc = false;          // texts are brought into Unicode's form C first
   bool whole_words = false;  // a word that is a token is that token, whatever the merges would make of it
   std::optional<Token> beginning = {}, end_of_document = {};  // both special
 };

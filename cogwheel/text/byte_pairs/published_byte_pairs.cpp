@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::string_view gpt2_expression =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+constexpr std::string_view qwen2_expression =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view llama3_expression =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
@@ -71,17 +73,21 @@ std::vector<Part> steps_of(const Part& part, const char* list) {
 }
 
 WordPattern pattern_of(const Part& part) {
-  constexpr const char* expected = "ByteLevel, or Split by the expression of GPT-2 or Llama 3 and ByteLevel";
+  constexpr const char* expected =
+      "ByteLevel, Digits and ByteLevel, or Split by the expression of GPT-2, Llama 3 or Qwen 2 and ByteLevel";
   const std::vector<Part> steps = steps_of(part, "pretokenizers");
   if (steps.empty() || steps.size() > 2) part.refuse(expected, part.type());
   for (const Part& step : steps)
-    if (const char* wanted = &step == &steps.back() ? "ByteLevel" : "Split"; step.type() != wanted)
+    if (const bool last = &step == &steps.back();
+        last ? step.type() != "ByteLevel" : step.type() != "Split" && step.type() != "Digits")
       part.refuse(expected, step.type());
   const Part& bytes = steps.back();
   bytes.expect("add_prefix_space", false);
-  if (steps.size() == 1) {
+  if (steps.size() == 1 || steps.front().type() == "Digits") {
     if (const Part own = bytes.at("use_regex"); !own.missing()) bytes.expect("use_regex", true);
-    return WordPattern::gpt2;
+    if (steps.size() == 1) return WordPattern::gpt2;
+    steps.front().expect("individual_digits", true);
+    return WordPattern::gpt2_digits;
   }
   bytes.expect("use_regex", false);
   const Part& split = steps.front();
@@ -93,7 +99,8 @@ WordPattern pattern_of(const Part& part) {
   const Part expression = split.at("pattern").at("Regex");
   if (expression.is(gpt2_expression)) return WordPattern::gpt2;
   if (expression.is(llama3_expression)) return WordPattern::llama3;
-  expression.refuse("that of GPT-2 or Llama 3", expression.shown());
+  if (expression.is(qwen2_expression)) return WordPattern::qwen2;
+  expression.refuse("that of GPT-2, Llama 3 or Qwen 2", expression.shown());
 }
 
 // In the order of their numbers. Throws unless these are 0, 1 and so on.
@@ -144,10 +151,12 @@ std::pair<Token, Token> merge_of(std::string_view line, const TokensByText& toke
   return {tokens(line.substr(0, space), what), tokens(line.substr(space + 1), what)};
 }
 
-// Tokens that are not special from printable characters to bytes.
+// Tokens that are neither special nor added from printable characters to bytes.
 void decode_printable(BytePairVocabulary& vocabulary, const std::string& what) {
   for (std::size_t token = 0; token < vocabulary.tokens.size(); ++token) {
-    if (std::binary_search(vocabulary.special.begin(), vocabulary.special.end(), static_cast<Token>(token))) continue;
+    if (std::binary_search(vocabulary.special.begin(), vocabulary.special.end(), static_cast<Token>(token)) ||
+        std::binary_search(vocabulary.added.begin(), vocabulary.added.end(), static_cast<Token>(token)))
+      continue;
     auto bytes = bytes_of_printable(vocabulary.tokens[token]);
     if (!bytes)
       throw Error(expected_got(what, "tokens of a byte-level vocabulary", one_line(vocabulary.tokens[token])));
@@ -173,11 +182,23 @@ void read_template(const Part& part, BytePairVocabulary& vocabulary, const Token
 
 }  // namespace
 
+std::string_view word_expression(WordPattern pattern) {
+  switch (pattern) {
+    case WordPattern::llama3:
+      return llama3_expression;
+    case WordPattern::qwen2:
+      return qwen2_expression;
+    case WordPattern::gpt2:
+    case WordPattern::gpt2_digits:
+      break;
+  }
+  return gpt2_expression;
+}
+
 BytePairVocabulary hugging_face_byte_pairs(const nlohmann::json& json, std::string_view what) {
   const Part all(json, std::string(what));
   const Part model = all.at("model");
   if (model.type() != "BPE") model.refuse("BPE", model.type());
-  if (const Part part = all.at("normalizer"); !part.missing()) part.refuse("none", part.type());
   for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"})
     if (const Part part = model.at(key); !part.missing() && !part.is("") && !part.is(0.0))
       part.refuse("none", part.shown());
@@ -186,6 +207,10 @@ BytePairVocabulary hugging_face_byte_pairs(const nlohmann::json& json, std::stri
     if (part.type() != "ByteLevel") part.refuse("ByteLevel", part.type());
 
   BytePairVocabulary vocabulary;
+  for (const Part& part : steps_of(all.at("normalizer"), "normalizers")) {
+    if (part.type() != "NFC") part.refuse("none, or NFC", part.type());
+    vocabulary.nfc = true;
+  }
   vocabulary.words = pattern_of(all.at("pre_tokenizer"));
   if (const Part whole = model.at("ignore_merges"); whole.is(true))
     vocabulary.whole_words = true;
@@ -199,13 +224,20 @@ BytePairVocabulary hugging_face_byte_pairs(const nlohmann::json& json, std::stri
   for (const auto& [text, number] : vocab.json().items()) published.add(text, number, vocab_name);
   for (const Part& added : all.at("added_tokens").each()) {
     const Part content = added.at("content"), number = added.at("id");
-    if (!added.at("special").is(true)) added.refuse("special tokens alone", content.shown());
     published.add(content.text(), number.json(), std::string(what) + ": added_tokens");
+    const bool special = added.at("special").is(true);
+    // What is looked for in a text must be found as it stands there.
+    if (!special)
+      for (const char* const key : {"lstrip", "rstrip", "single_word", "normalized"})
+        if (const Part part = added.at(key); part.is(true))
+          part.refuse("false of a token that is not special", "true of " + content.shown());
     if (const auto id = number.json().get<std::int64_t>(); id < std::numeric_limits<Token>::max())
-      vocabulary.special.push_back(static_cast<Token>(id));
+      (special ? vocabulary.special : vocabulary.added).push_back(static_cast<Token>(id));
   }
-  std::sort(vocabulary.special.begin(), vocabulary.special.end());
-  vocabulary.special.erase(std::unique(vocabulary.special.begin(), vocabulary.special.end()), vocabulary.special.end());
+  for (std::vector<Token>* const tokens : {&vocabulary.special, &vocabulary.added}) {
+    std::sort(tokens->begin(), tokens->end());
+    tokens->erase(std::unique(tokens->begin(), tokens->end()), tokens->end());
+  }
   vocabulary.tokens = published.tokens(vocab_name);
 
   const std::vector<std::string> printable = vocabulary.tokens;

@@ -171,4 +171,43 @@ std::string sentencepiece_model_problem(std::string_view model) {
   return unknown == 1 ? "" : std::to_string(unknown) + " pieces for what is unknown";
 }
 
+ModelSettings sentencepiece_model_settings(std::string_view model) {
+  constexpr std::uint64_t byte_pairs = 2, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6;
+  ModelSettings settings;
+  Fields fields(model);
+  while (fields.next()) {
+    if (fields.number == 1) {
+      Fields of_piece(fields.text);
+      ModelPiece piece;
+      while (of_piece.next()) {
+        if (of_piece.number == 1) piece.text = of_piece.text;
+        if (of_piece.number == 2) piece.score = std::bit_cast<float>(static_cast<std::uint32_t>(of_piece.value));
+        if (of_piece.number != 3) continue;
+        piece.user_defined = of_piece.value == user_defined;
+        if (of_piece.value == unknown) piece.kind = PieceKind::unknown;
+        if (of_piece.value == control) piece.kind = PieceKind::control;
+        if (of_piece.value == unused) piece.kind = PieceKind::unused;
+        if (of_piece.value == byte) piece.kind = PieceKind::byte;
+      }
+      settings.pieces.push_back(piece);
+    } else if (fields.number == 2) {
+      Fields training(fields.text);
+      while (training.next()) {
+        if (training.number == 3) settings.byte_pairs = training.value == byte_pairs;
+        if (training.number == 24) settings.space_after = training.value != 0;
+        if (training.number == 35) settings.bytes = training.value != 0;
+      }
+    } else if (fields.number == 3) {
+      Fields normalizer(fields.text);
+      while (normalizer.next()) {
+        if (normalizer.number == 2) settings.normalizes = !normalizer.text.empty();
+        if (normalizer.number == 3) settings.space_before = normalizer.value != 0;
+        if (normalizer.number == 4) settings.drops_spaces = normalizer.value != 0;
+        if (normalizer.number == 5) settings.shows_spaces = normalizer.value != 0;
+      }
+    }
+  }
+  return settings;
+}
+
 }  // namespace cogwheel::text
