@@ -33,21 +33,30 @@ const Architecture& find_architecture(std::string_view name, std::string_view wh
   throw Error(expected_got(what, expected_names(name, names), name));
 }
 
-const Architecture& architecture_of(const runs::ModelOptions& model, std::string_view what) {
-  for (const Architecture& each : architectures())
-    if (each.is(model)) return each;
-  throw Error(expected_got(what, "an encoder, a vision transformer or a U-ViT, which other programs know",
+const Architecture& architecture_of(const runs::ModelOptions& model, std::string_view what, std::string_view name) {
+  std::string lack;
+  for (const Architecture& each : architectures()) {
+    if ((!name.empty() && each.name != name) || !each.is(model)) continue;
+    const std::string of_this = each.lack(model);
+    if (of_this.empty()) return each;
+    if (lack.empty()) lack = of_this;
+  }
+  if (!lack.empty()) throw Error(fmt::format("{}: {}", what, lack));
+  if (!name.empty()) throw Error(expected_got(what, fmt::format("a model of the form of {}", name), "one of another"));
+  throw Error(expected_got(what,
+                           "a language model, an encoder, a vision transformer or a U-ViT, which other programs know",
                            "a model of another kind"));
 }
 
-void expect_plain_layers(const tasks::encoders::EncoderLayerOptions& options, std::string_view architecture) {
+std::string lack_of_layers(const tasks::encoders::EncoderLayerOptions& options, std::string_view architecture) {
   const nn::LayerMechanisms mechanisms = tasks::encoders::layer_mechanisms(options);
   for (std::int64_t layer = 0; layer < options.layers; ++layer)
     if (const std::string name = mechanisms.at(layer); name != "softmax")
-      throw Error(expected_got(fmt::format("model.mechanism of layer {}", layer),
-                               fmt::format("softmax, the only attention of {}", architecture), name));
+      return expected_got(fmt::format("model.mechanism of layer {}", layer),
+                          fmt::format("softmax, the only attention of {}", architecture), name);
   if (options.position != "learned")
-    throw Error(expected_got("model.position", fmt::format("learned, as in every {}", architecture), options.position));
+    return expected_got("model.position", fmt::format("learned, as in every {}", architecture), options.position);
+  return "";
 }
 
 runs::RunFile class_names_file(const std::vector<std::string>& given, std::int64_t count) {

@@ -23,29 +23,44 @@ struct ForeignModel {
   std::vector<std::string> notes = {};  // in a line each, what is not the same here
 };
 
+// The model of a run as its architecture is given it.
+struct ModelToWrite {
+  runs::RunConfig config;
+  NamedTensors weights;       // all parameters, by their names here
+  std::filesystem::path run;  // a folder with the files that the run keeps
+};
+
+struct WrittenModel {
+  std::vector<runs::RunFile> files = {};
+  std::vector<std::string> notes = {};  // in a line each, what is not the same there
+};
+
 struct Architecture {
   std::string_view name;  // as `architectures` of config.json says it
   std::string_view summary;
-  // Whether models with such options are of this architecture, whatever their mechanism.
+  // Whether models with such options have the form of this architecture, whatever their mechanism.
   bool (*is)(const runs::ModelOptions& model);
+  // Of a model of this form: a line about the first key by which it differs from what the architecture has; empty where
+  // it has all.
+  std::string (*lack)(const runs::ModelOptions& model);
   // The options must be checked.
   TensorTable (*tensors)(const runs::ModelOptions& model);
   // Reads the whole of `config`, but for `finish`, and other files of `folder`. Throws Error for what models here have
   // otherwise.
   ForeignModel (*read)(ForeignConfig& config, const std::filesystem::path& folder);
-  // config.json and the other files; `run` holds the files of the run. Throws Error for what the architecture lacks.
-  std::vector<runs::RunFile> (*write)(const runs::RunConfig& config, const std::filesystem::path& run);
+  // config.json and the other files. May add to the model what the architecture needs more, such as a token.
+  WrittenModel (*write)(ModelToWrite& model);
 };
 
 std::span<const Architecture> architectures();
 // Throws Error that names the known ones and `what`.
 const Architecture& find_architecture(std::string_view name, std::string_view what);
-// Throws Error that names `what` where no architecture has such models.
-const Architecture& architecture_of(const runs::ModelOptions& model, std::string_view what);
+// The first that has such models, or that of the name, where one is given. Throws Error, after `what`, where none has
+// them.
+const Architecture& architecture_of(const runs::ModelOptions& model, std::string_view what, std::string_view name = {});
 
-// Throws Error that names an option of the layers by which the model differs from any of `architecture`: attention that
-// is no softmax in some layer, or positions that are not learned.
-void expect_plain_layers(const tasks::encoders::EncoderLayerOptions& options, std::string_view architecture);
+// As `lack`, of the layers of encoders: attention that is no softmax in some layer, or positions that are not learned.
+std::string lack_of_layers(const tasks::encoders::EncoderLayerOptions& options, std::string_view architecture);
 
 // The names of classes that a run keeps, and where a file has none, "0", "1", …
 runs::RunFile class_names_file(const std::vector<std::string>& names, std::int64_t count);

@@ -100,10 +100,11 @@ ForeignModel read_sentences(ForeignConfig& config, const std::filesystem::path& 
   return read_model(config, folder, true);
 }
 
-std::vector<runs::RunFile> write(const runs::RunConfig& run, const std::filesystem::path& folder) {
+WrittenModel write(ModelToWrite& model) {
+  const runs::RunConfig& run = model.config;
+  const std::filesystem::path& folder = model.run;
   const tasks::encoders::EncoderOptions& options = of(run.model);
   const char* const name = name_of(options);
-  expect_plain_layers(options, name);
   const auto tokenizer = text::load_word_piece(folder / runs::tokenizer_file);
   if (tokenizer->vocabulary() != options.vocabulary)
     throw Error(expected_got((folder / runs::tokenizer_file).string(),
@@ -120,8 +121,10 @@ std::vector<runs::RunFile> write(const runs::RunConfig& run, const std::filesyst
   if (options.classes > 0) add_all_class_names(config, folder, options.classes);
   std::vector<runs::RunFile> files = bert_vocabulary_files(*tokenizer, options.context);
   files.push_back({config_file, config.dump(2) + "\n"});
-  return files;
+  return {.files = std::move(files)};
 }
+
+std::string lack(const runs::ModelOptions& model) { return lack_of_layers(of(model), name_of(of(model))); }
 
 }  // namespace
 }  // namespace cogwheel::interchange::bert
@@ -129,15 +132,17 @@ std::vector<runs::RunFile> write(const runs::RunConfig& run, const std::filesyst
 namespace cogwheel::interchange {
 
 Architecture bert_for_masked_lm() {
-  return {bert::masked_words,      "an encoder that predicts hidden words (transformers)",
-          bert::predicts_words,    bert::tensors,
-          bert::read_masked_words, bert::write};
+  return {bert::masked_words,   "an encoder that predicts hidden words (transformers)",
+          bert::predicts_words, bert::lack,
+          bert::tensors,        bert::read_masked_words,
+          bert::write};
 }
 
 Architecture bert_for_sequence_classification() {
-  return {bert::sentences,      "an encoder that classifies sentences (transformers)",
-          bert::classifies,     bert::tensors,
-          bert::read_sentences, bert::write};
+  return {bert::sentences,  "an encoder that classifies sentences (transformers)",
+          bert::classifies, bert::lack,
+          bert::tensors,    bert::read_sentences,
+          bert::write};
 }
 
 }  // namespace cogwheel::interchange

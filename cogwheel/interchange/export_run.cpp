@@ -21,10 +21,12 @@ const std::vector<std::string> export_files{"config.json", "vocab.txt", "tokeniz
 ExportedModel foreign_model(const runs::RunConfig& config, const NamedTensors& weights,
                             const std::filesystem::path& run) {
   const Architecture& architecture = architecture_of(config.model, run.string());
-  ExportedModel model{.architecture = std::string(architecture.name), .weights = {}, .files = {}};
-  model.files = architecture.write(config, run);
-  model.weights = architecture.tensors(config.model).to_theirs(weights, run);
-  return model;
+  ModelToWrite whole{config, weights, run};
+  WrittenModel written = architecture.write(whole);
+  return {.architecture = std::string(architecture.name),
+          .weights = architecture.tensors(whole.config.model).to_theirs(whole.weights, run),
+          .files = std::move(written.files),
+          .notes = std::move(written.notes)};
 }
 
 void write_exported_model(const ExportedModel& model, const std::filesystem::path& folder, bool overwrite) {

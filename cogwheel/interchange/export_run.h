@@ -16,6 +16,7 @@ struct ExportedModel {
   std::string architecture;
   std::vector<OutgoingTensor> weights;  // by their names, in the order of their layers
   std::vector<runs::RunFile> files;
+  std::vector<std::string> notes = {};  // in a line each, what is not the same there
 };
 
 // `weights`: the parameters of the model; `run`: a folder with the files that the run keeps, its tokenizer and the

@@ -1,10 +1,12 @@
 #include "cogwheel/interchange/foreign_config.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/core/wording/nearest_names.h"
 
 namespace cogwheel::interchange {
 
@@ -16,8 +18,17 @@ nlohmann::json json_object(const std::filesystem::path& path) {
 
 ForeignConfig::ForeignConfig(std::filesystem::path path) : path_(std::move(path)), json_(json_object(path_)) {}
 
+ForeignConfig::ForeignConfig(std::filesystem::path path, std::string prefix, nlohmann::json json)
+    : path_(std::move(path)), prefix_(std::move(prefix)), json_(std::move(json)) {}
+
+ForeignConfig ForeignConfig::part(const std::string& key) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr || !value->is_object()) refuse(key, "an object", value == nullptr ? "none" : value->dump());
+  return {path_, prefix_ + key + ".", *value};
+}
+
 void ForeignConfig::refuse(const std::string& key, const std::string& expected, const std::string& got) const {
-  throw Error(expected_got(path_.string() + ": " + key, expected, got));
+  throw Error(expected_got(path_.string() + ": " + prefix_ + key, expected, got));
 }
 
 const nlohmann::json* ForeignConfig::find(const std::string& key) {
@@ -47,6 +58,33 @@ double ForeignConfig::number(const std::string& key, double otherwise, const Ran
   if (!value->is_number() || !range.holds(value->get<double>()))
     refuse(key, "a number, " + range.text(), value->dump());
   return value->get<double>();
+}
+
+double ForeignConfig::number(const std::string& key, const Range<double>& range) {
+  if (!has(key)) refuse(key, "a number, " + range.text(), "none");
+  return number(key, 0, range);
+}
+
+std::string ForeignConfig::word(const std::string& key, const std::string& otherwise,
+                                const std::vector<std::string>& known) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_string() || std::find(known.begin(), known.end(), value->get<std::string>()) == known.end())
+    refuse(key, expected_names(value->is_string() ? value->get<std::string>() : "", known), value->dump());
+  return value->get<std::string>();
+}
+
+std::vector<std::string> ForeignConfig::words(const std::string& key, const std::vector<std::string>& known) {
+  const nlohmann::json* value = find(key);
+  std::vector<std::string> words;
+  if (value == nullptr) return words;
+  if (!value->is_array()) refuse(key, "a list", value->dump());
+  for (const nlohmann::json& each : *value) {
+    if (!each.is_string() || std::find(known.begin(), known.end(), each.get<std::string>()) == known.end())
+      refuse(key, expected_names(each.is_string() ? each.get<std::string>() : "", known), each.dump());
+    words.push_back(each.get<std::string>());
+  }
+  return words;
 }
 
 bool ForeignConfig::yes(const std::string& key, bool otherwise) {
@@ -94,7 +132,7 @@ void ForeignConfig::finish() const {
   for (const auto& [key, value] : json_.items())
     if (!key.starts_with('_') && !read_.contains(key) && !value.is_null())
       throw Error(expected_got(path_.string(), "keys whose meaning is known here (remove it if it changes nothing)",
-                               key + ": " + value.dump()));
+                               prefix_ + key + ": " + value.dump()));
 }
 
 }  // namespace cogwheel::interchange

@@ -19,12 +19,19 @@ class ForeignConfig {
   // Throws Error where the file cannot be read or holds no JSON object.
   explicit ForeignConfig(std::filesystem::path path);
 
+  // Whether the file says null; a key that it lacks is none.
+  bool is_null(std::string_view key) const { return json_.contains(key) && json_[key].is_null(); }
   // All throw Error that names the file and the key for a value of another type or out of range.
   bool has(std::string_view key) const { return json_.contains(key) && !json_[key].is_null(); }
   std::int64_t whole(const std::string& key, std::int64_t otherwise, const Range<std::int64_t>& range);
   std::int64_t whole(const std::string& key, const Range<std::int64_t>& range);  // that must be there
   double number(const std::string& key, double otherwise, const Range<double>& range);
+  double number(const std::string& key, const Range<double>& range);  // that must be there
   bool yes(const std::string& key, bool otherwise);
+  std::string word(const std::string& key, const std::string& otherwise, const std::vector<std::string>& known);
+  std::vector<std::string> words(const std::string& key, const std::vector<std::string>& known);  // of a list, or none
+  // The object under a key, whose own keys are asked for alike, and `finish` of it.
+  ForeignConfig part(const std::string& key);
   // The only one of `architectures`.
   std::string architecture();
   // The names of classes in `id2label`, whose keys are 0, 1, …; empty where it is missing.
@@ -37,12 +44,14 @@ class ForeignConfig {
   void finish() const;
 
   const std::filesystem::path& path() const { return path_; }
-
- private:
-  const nlohmann::json* find(const std::string& key);
   [[noreturn]] void refuse(const std::string& key, const std::string& expected, const std::string& got) const;
 
+ private:
+  ForeignConfig(std::filesystem::path path, std::string prefix, nlohmann::json json);
+  const nlohmann::json* find(const std::string& key);
+
   std::filesystem::path path_;
+  std::string prefix_;  // of keys, in messages: "rope_scaling."
   nlohmann::json json_;
   std::set<std::string, std::less<>> read_;
 };

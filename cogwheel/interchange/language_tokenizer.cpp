@@ -27,13 +27,13 @@ constexpr const char *tokenizer_settings = "tokenizer_config.json", *generation_
                      *model_settings = "config.json", *chat_template_text = "chat_template.jinja",
                      *pieces_file = "tokenizer.model", *tokenizers_file = "tokenizer.json";
 
-bool is_there(const Path& path) {
+bool has_file(const Path& path) {
   std::error_code problem;
   return std::filesystem::exists(path, problem);
 }
 
 // Null where the folder lacks the file.
-nlohmann::json settings_in(const Path& path) { return is_there(path) ? json_object(path) : nlohmann::json::object(); }
+nlohmann::json settings_in(const Path& path) { return has_file(path) ? json_object(path) : nlohmann::json::object(); }
 
 // The tokens under a key: a number, or a list of some; none where it is missing.
 std::vector<Token> token_ids(const Path& path, const nlohmann::json& settings, const char* key) {
@@ -116,7 +116,7 @@ std::shared_ptr<const text::Tokenizer> with_ends(std::shared_ptr<const text::Tok
 
 std::optional<runs::RunFile> chat_template(const Path& folder, const nlohmann::json& settings) {
   nlohmann::ordered_json kept;
-  if (is_there(folder / chat_template_text))
+  if (has_file(folder / chat_template_text))
     kept = read_file(folder / chat_template_text);
   else if (settings.contains("chat_template") && !settings["chat_template"].is_null())
     kept = settings["chat_template"];
@@ -132,7 +132,7 @@ std::optional<runs::RunFile> chat_template(const Path& folder, const nlohmann::j
 ImportedTokenizer read_language_tokenizer(const Path& folder, std::int64_t vocabulary) {
   ImportedTokenizer read;
   const auto any_of = [&](std::initializer_list<const char*> names) {
-    return std::any_of(names.begin(), names.end(), [&](const char* name) { return is_there(folder / name); });
+    return std::any_of(names.begin(), names.end(), [&](const char* name) { return has_file(folder / name); });
   };
   if (!any_of({tokenizers_file, pieces_file, "vocab.json", "merges.txt"})) {
     read.notes.push_back(
@@ -214,14 +214,14 @@ ExportedTokenizer exported_tokenizer(const text::Tokenizer& tokenizer, std::stri
 
 ExportedTokenizer language_tokenizer_files(const Path& run, std::int64_t vocabulary, std::int64_t context) {
   const Path path = run / runs::tokenizer_file, template_path = run / runs::chat_template_file;
-  if (!is_there(path)) {
+  if (!has_file(path)) {
     ExportedTokenizer made;
     made.notes.push_back("the run has no tokenizer: the export has weights alone");
     made.files.push_back(generation_file(made));
     return made;
   }
   nlohmann::json chat_template;
-  if (is_there(template_path)) {
+  if (has_file(template_path)) {
     const nlohmann::json kept = json_object(template_path);
     if (!kept.contains("chat_template")) throw Error(expected_got(template_path.string(), "a chat template", "none"));
     chat_template = kept["chat_template"];

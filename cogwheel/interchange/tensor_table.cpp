@@ -71,10 +71,13 @@ void TensorTable::add(TensorPair pair) {
 }
 
 void TensorTable::add(const std::string& ours, const Shape& our_shape, const std::string& theirs,
-                      const Shape& their_shape) {
+                      const Shape& their_shape, const Order& order) {
   add({.ours = ours,
        .our_shape = our_shape,
-       .parts = {{.name = theirs, .rows = our_shape.front(), .shape = their_shape.empty() ? our_shape : their_shape}}});
+       .parts = {{.name = theirs,
+                  .rows = our_shape.front(),
+                  .shape = their_shape.empty() ? our_shape : their_shape,
+                  .order = order}}});
 }
 
 void TensorTable::linear(const std::string& ours, const std::vector<RowsOf>& theirs, std::int64_t inputs,

@@ -51,8 +51,9 @@ class TensorTable {
   // The name of the architecture, for messages.
   explicit TensorTable(std::string_view architecture) : architecture_(architecture) {}
 
-  // One tensor, the same in both places but perhaps for its shape.
-  void add(const std::string& ours, const Shape& our_shape, const std::string& theirs, const Shape& their_shape = {});
+  // One tensor, the same in both places but perhaps for its shape and the order of its rows.
+  void add(const std::string& ours, const Shape& our_shape, const std::string& theirs, const Shape& their_shape = {},
+           const Order& order = {});
   // weight [outputs, inputs] and bias [outputs] of modules; of several of theirs, ours has the rows of all.
   void linear(const std::string& ours, const std::vector<RowsOf>& theirs, std::int64_t inputs,
               const LinearLayout& layout = {});

@@ -104,9 +104,10 @@ ForeignModel read(ForeignConfig& config, const std::filesystem::path&) {
   return read;
 }
 
-std::vector<runs::RunFile> write(const runs::RunConfig& run, const std::filesystem::path& folder) {
+WrittenModel write(ModelToWrite& model) {
+  const runs::RunConfig& run = model.config;
+  const std::filesystem::path& folder = model.run;
   const auto& options = run.model.as<tasks::images::UVitOptions>();
-  expect_plain_layers(options, name);
   // Their samplers take what the network tells for the noise.
   if (const auto told = run.task.values.find("prediction");
       told != run.task.values.end() && told->second != runs::ConfigValue(std::string("noise")))
@@ -130,7 +131,11 @@ std::vector<runs::RunFile> write(const runs::RunConfig& run, const std::filesyst
     config["num_classes"] = options.vocabulary > 0 ? options.vocabulary + 1 : -1;
     if (options.vocabulary > 0) add_class_names(config, runs::load_class_names(folder, options.vocabulary));
   }
-  return {{config_file, config.dump(2) + "\n"}};
+  return {.files = {{config_file, config.dump(2) + "\n"}}};
+}
+
+std::string lack(const runs::ModelOptions& model) {
+  return lack_of_layers(model.as<tasks::images::UVitOptions>(), name);
 }
 
 }  // namespace
@@ -139,8 +144,9 @@ std::vector<runs::RunFile> write(const runs::RunConfig& run, const std::filesyst
 namespace cogwheel::interchange {
 
 Architecture u_vit_of_bao() {
-  return {u_vit::name, "a U-ViT that predicts noise (baofff/U-ViT)", u_vit::is, u_vit::tensors, u_vit::read,
-          u_vit::write};
+  return {
+      u_vit::name, "a U-ViT that predicts noise (baofff/U-ViT)", u_vit::is, u_vit::lack, u_vit::tensors, u_vit::read,
+      u_vit::write};
 }
 
 }  // namespace cogwheel::interchange

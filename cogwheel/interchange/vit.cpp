@@ -86,11 +86,10 @@ ForeignModel read(ForeignConfig& config, const std::filesystem::path& folder) {
   return read;
 }
 
-std::vector<runs::RunFile> write(const runs::RunConfig& run, const std::filesystem::path& folder) {
+WrittenModel write(ModelToWrite& model) {
+  const runs::RunConfig& run = model.config;
+  const std::filesystem::path& folder = model.run;
   const auto& options = run.model.as<tasks::images::VisionTransformerOptions>();
-  expect_plain_layers(options, name);
-  if (options.pooling != "class")
-    throw Error(expected_got("model.pooling", std::string("class, as in every ") + name, options.pooling));
   nlohmann::ordered_json config = {{"architectures", {name}}, {"model_type", "vit"}};
   add_transformer(config, options);
   config["image_size"] = options.image_size;
@@ -110,7 +109,14 @@ std::vector<runs::RunFile> write(const runs::RunConfig& run, const std::filesyst
       {"image_std", halves}};
   std::vector<runs::RunFile> files{{config_file, config.dump(2) + "\n"}};
   if (options.channels == 3) files.push_back({preprocessor_file, preprocessor.dump(2) + "\n"});
-  return files;
+  return {.files = std::move(files)};
+}
+
+std::string lack(const runs::ModelOptions& model) {
+  const auto& options = model.as<tasks::images::VisionTransformerOptions>();
+  const std::string of_layers = lack_of_layers(options, name);
+  if (!of_layers.empty() || options.pooling == "class") return of_layers;
+  return expected_got("model.pooling", std::string("class, as in every ") + name, options.pooling);
 }
 
 }  // namespace
@@ -119,7 +125,9 @@ std::vector<runs::RunFile> write(const runs::RunConfig& run, const std::filesyst
 namespace cogwheel::interchange {
 
 Architecture vit_for_image_classification() {
-  return {vit::name, "a vision transformer that classifies images (transformers)", vit::is, vit::tensors, vit::read,
+  return {vit::name,    "a vision transformer that classifies images (transformers)",
+          vit::is,      vit::lack,
+          vit::tensors, vit::read,
           vit::write};
 }
 

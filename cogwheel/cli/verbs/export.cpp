@@ -18,6 +18,7 @@ struct ExportArguments {
 void export_model(const ExportArguments& arguments) {
   const interchange::ExportedModel model =
       interchange::export_run(runs::RunFolder::open(arguments.run), arguments.out, arguments.overwrite);
+  for (const std::string& note : model.notes) fmt::print(stderr, "{}\n", note);
   fmt::print("{}: {}, {} tensors\n", arguments.out, model.architecture, model.weights.size());
 }
 

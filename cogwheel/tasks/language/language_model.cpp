@@ -56,7 +56,8 @@ LanguageModelImpl::LanguageModelImpl(const LanguageModelOptions& options) : opti
   }
   const nn::TransformerBlockOptions block = layer_options(options, 0);
   final_norm_ = register_module("final_norm", nn::Norm(block.norm, options.width, block.norm_bias, block.norm_epsilon));
-  if (!options.tied_head) head_ = register_module("head", nn::Linear(options.width, options.vocabulary, options.bias));
+  if (!options.tied_head)
+    head_ = register_module("head", nn::Linear(options.width, options.vocabulary, options.bias && options.head_bias));
 }
 
 void LanguageModelImpl::initialize(std::uint64_t seed) {

@@ -190,6 +190,7 @@ std::vector<runs::ConfigField> config_fields(LanguageModelOptions& options) {
       {"model.bias", &options.bias},
       {"model.projection_bias", &options.projection_bias},
       {"model.tied_head", &options.tied_head},
+      {"model.head_bias", &options.head_bias},
       {"model.dropout", &options.dropout},
   };
   const auto with_key = [&](const std::string& key) {

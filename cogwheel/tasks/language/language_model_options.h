@@ -37,6 +37,7 @@ struct LanguageModelOptions {
   bool bias = false;                  // in every linear layer, every LayerNorm and the untied head
   bool projection_bias = false;       // of queries, keys and values of attention, also without `bias`
   bool tied_head = true;              // the head reads the token embedding
+  bool head_bias = true;              // of a head that is not tied, with `bias`
   double dropout = 0;                 // in training: embedding, attention weights, what is added to the residual stream
   std::string mechanism = "softmax";  // or a hybrid, "gla*3+softmax", repeated down the layers
   std::string recurrent_layer = "paper";  // of a mechanism with a state; or "plain": projections and gates alone

@@ -90,7 +90,7 @@ class LanguageModel(Model):
         norm = descriptions[0]["norm"]
         self.final_norm = Norm(norm["kind"], options["width"], norm["bias"], norm["epsilon"], **nowhere)
         if not options["tied_head"]:
-            self.head = Linear(options["width"], options["vocabulary"], options["bias"], **nowhere)
+            self.head = Linear(options["width"], options["vocabulary"], options["bias"] and options["head_bias"], **nowhere)
         self._hold_own()
 
     def __reduce_ex__(self, protocol: Any) -> Any:

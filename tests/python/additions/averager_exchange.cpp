@@ -8,6 +8,7 @@ Architecture averager_of_tests() {
   return {"MeanOfNumbers",
           "the mean of numbers (tests)",
           [](const runs::ModelOptions& model) { return model.get_if<tasks::averages::AveragerOptions>() != nullptr; },
+          [](const runs::ModelOptions&) -> std::string { return ""; },
           [](const runs::ModelOptions& model) {
             const auto& options = model.as<tasks::averages::AveragerOptions>();
             TensorTable table("MeanOfNumbers");
@@ -23,10 +24,10 @@ Architecture averager_of_tests() {
             read.config.model = options;
             return read;
           },
-          [](const runs::RunConfig& run, const std::filesystem::path&) -> std::vector<runs::RunFile> {
-            const nlohmann::ordered_json config = {{"architectures", {"MeanOfNumbers"}},
-                                                   {"width", run.model.as<tasks::averages::AveragerOptions>().width}};
-            return {{"config.json", config.dump() + "\n"}};
+          [](ModelToWrite& given) -> WrittenModel {
+            const auto& options = given.config.model.as<tasks::averages::AveragerOptions>();
+            const nlohmann::ordered_json config = {{"architectures", {"MeanOfNumbers"}}, {"width", options.width}};
+            return {.files = {{"config.json", config.dump() + "\n"}}};
           }};
 }
 
