@@ -1,7 +1,7 @@
 #include "cogwheel/text/byte_pair_tokenizer.h"
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/text/composed_text.h"
+#include "cogwheel/text/byte_pairs/composed_text.h"
 
 namespace cogwheel::text {
 

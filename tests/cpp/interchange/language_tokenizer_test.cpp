@@ -154,12 +154,18 @@ TEST(LanguageTokenizer, RowsWithoutATokenAreNeverDrawn) {
   for (const auto& parameter : model->named_parameters())
     imported.weights[parameter.key()] = parameter.value().detach();
   const runs::RunFolder run = write_imported_run(imported, runs.path() / "run");
+  // The data of the run have fewer tokens than the model.
+  std::string text;
+  for (int line = 0; line < 40; ++line) text += "line " + std::to_string(line) + "\n";
+  imported.config.data.text = {folder.write("text/a.txt", text).string()};
+  const auto task = runs::make_task(imported.config, run.path());
+  EXPECT_EQ(runs::common(task->completed(imported.config).model).vocabulary_or_none(), 2000);
   for (const std::int64_t beam : {0, 4}) {
     runs::SampleRequest request;
     request.sampling.length = beam == 0 ? 300 : 6;
     request.sampling.temperature = 1000;
     request.beam = beam;
-    std::string text;
+    text.clear();
     runs::find_task("language_modelling").sampler.sample(run, request, [&](std::string_view more) {
       text += more;
       return true;

@@ -1,4 +1,4 @@
-#include "cogwheel/text/composed_text.h"
+#include "cogwheel/text/byte_pairs/composed_text.h"
 
 #include <utf8proc.h>
 
