@@ -16,6 +16,7 @@
 #include "cogwheel/interchange/tokenizers_json.h"
 #include "cogwheel/text/byte_pair_tokenizer.h"
 #include "cogwheel/text/open_tokenizer.h"
+#include "cogwheel/text/piece_pairs/piece_pair_tokenizer.h"
 #include "cogwheel/text/sentence_tokenizer.h"
 
 namespace cogwheel::interchange {
@@ -108,6 +109,12 @@ std::shared_ptr<const text::Tokenizer> with_ends(std::shared_ptr<const text::Tok
     learned.beginning = ends.beginning;
     learned.end_of_document = ends.end;
     return std::make_shared<text::BytePairTokenizer>(std::move(learned), what);
+  }
+  if (const auto* pairs = dynamic_cast<const text::PiecePairTokenizer*>(tokenizer.get())) {
+    text::PiecePairVocabulary learned = pairs->learned();
+    learned.beginning = ends.beginning;
+    learned.end_of_document = ends.end;
+    return std::make_shared<text::PiecePairTokenizer>(std::move(learned), what);
   }
   if (const auto* pieces = dynamic_cast<const text::SentencePieceTokenizer*>(tokenizer.get()))
     return std::make_shared<text::SentencePieceTokenizer>(pieces->model(), what, ends);
@@ -209,6 +216,9 @@ ExportedTokenizer exported_tokenizer(const text::Tokenizer& tokenizer, std::stri
   made.files.push_back(
       {tokenizer_settings, settings.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"});
   made.files.push_back(generation_file(made));
+  // With it the import of the export is the model that it was.
+  if (const auto* pieces = dynamic_cast<const text::SentencePieceTokenizer*>(&tokenizer))
+    made.files.push_back({pieces_file, pieces->model()});
   return made;
 }
 

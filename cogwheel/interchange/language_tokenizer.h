@@ -28,9 +28,13 @@ struct ImportedTokenizer {
 // read here are bos_token_id, eos_token_id and pad_token_id: the architecture skips them.
 ImportedTokenizer read_language_tokenizer(const std::filesystem::path& folder, std::int64_t vocabulary);
 
+// The names of all files that an export of a tokenizer may have.
+inline const std::vector<std::string> exported_tokenizer_files{"tokenizer.json", "tokenizer_config.json",
+                                                               "generation_config.json", "tokenizer.model"};
+
 struct ExportedTokenizer {
-  // tokenizer.json, tokenizer_config.json, generation_config.json, and of an imported chat model its template; without
-  // a tokenizer, generation_config.json alone.
+  // Some of exported_tokenizer_files; without a tokenizer, generation_config.json alone. A chat template is in
+  // tokenizer_config.json.
   std::vector<runs::RunFile> files = {};
   // Rows that the embedding and an untied head need beside those that the model has, 0 or 1: for a token that begins
   // and ends texts where there is none and every row has a token. Each is the mean of the model's rows, and its bias,

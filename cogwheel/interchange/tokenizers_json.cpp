@@ -1,7 +1,6 @@
 #include "cogwheel/interchange/tokenizers_json.h"
 
 #include <algorithm>
-#include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "cogwheel/text/byte_pairs/published_byte_pairs.h"
 #include "cogwheel/text/byte_tokenizer.h"
 #include "cogwheel/text/character_tokenizer.h"
+#include "cogwheel/text/piece_pairs/piece_pair_tokenizer.h"
 #include "cogwheel/text/sentence_tokenizer.h"
 #include "cogwheel/text/sentencepiece/sentencepiece_model_check.h"
 
@@ -173,25 +173,72 @@ TokenizersJson of_words(const text::WordTokenizer& tokenizer, std::string_view w
   return json;
 }
 
+TokenizersJson of_piece_pairs(const text::PiecePairVocabulary& learned, const text::Tokenizer& tokenizer,
+                              std::string_view what) {
+  using text::LeadingSpace;
+  Json vocabulary = Json::object(), merges = Json::array();
+  const auto name = [&](Token token) -> const std::string& { return learned.tokens[static_cast<std::size_t>(token)]; };
+  for (std::size_t token = 0; token < learned.tokens.size(); ++token)
+    add_name(vocabulary, learned.tokens[token], static_cast<Token>(token), what);
+  for (const auto& [left, right] : learned.merges) merges.push_back({name(left), name(right)});
+  Json model = bpe(std::move(vocabulary), std::move(merges));
+  if (learned.unknown) model["unk_token"] = name(*learned.unknown);
+  model["fuse_unk"] = true;
+  model["byte_fallback"] = learned.bytes;
+  model["ignore_merges"] = learned.whole_words;
+  Json decoders = {{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}},
+                   {{"type", "ByteFallback"}},
+                   {{"type", "Fuse"}}};
+  if (learned.drops_leading) decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  const Json shown = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "▁"}};
+  const bool by_words =
+      learned.leading == LeadingSpace::where_missing || learned.leading == LeadingSpace::first_if_missing;
+  Json words = nullptr;
+  if (by_words)
+    words = {{"type", "Metaspace"},
+             {"replacement", "▁"},
+             {"prepend_scheme", learned.leading == LeadingSpace::where_missing ? "always" : "first"},
+             {"split", false}};
+  TokenizersJson json = of_model(std::move(model), std::move(words), sequence("decoders", std::move(decoders)));
+  if (!by_words) {
+    Json normalizers = Json::array();
+    if (learned.leading == LeadingSpace::always) normalizers.push_back({{"type", "Prepend"}, {"prepend", "▁"}});
+    normalizers.push_back(shown);
+    json.all["normalizer"] = sequence("normalizers", std::move(normalizers));
+  }
+  for (std::size_t index = 0; index < learned.tokens.size(); ++index) {
+    const auto token = static_cast<Token>(index);
+    const bool special = std::binary_search(learned.special.begin(), learned.special.end(), token);
+    if (special || std::binary_search(learned.added.begin(), learned.added.end(), token))
+      add_token(json, token, name(token), special);
+  }
+  add_beginning(json, tokenizer);
+  return json;
+}
+
 // All pairs of pieces that make a piece, the best piece first. Several of one piece are of equal worth to
 // SentencePiece, which takes the first in the text, and here follow each other.
-Json merges_by_score(const std::vector<text::ModelPiece>& pieces, std::string_view what) {
-  std::unordered_map<std::string_view, std::size_t> found;
+std::vector<std::pair<Token, Token>> merges_by_score(const std::vector<text::ModelPiece>& pieces,
+                                                     std::string_view what) {
+  std::unordered_map<std::string_view, Token> found;
   std::vector<std::size_t> order;
   for (std::size_t index = 0; index < pieces.size(); ++index)
     if (pieces[index].kind == text::PieceKind::text) {
-      found.emplace(pieces[index].text, index);
+      found.emplace(pieces[index].text, static_cast<Token>(index));
       order.push_back(index);
     }
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t one, std::size_t other) { return pieces[one].score > pieces[other].score; });
-  Json merges = Json::array();
+  std::vector<std::pair<Token, Token>> merges;
   const text::ModelPiece* last = nullptr;
   for (const std::size_t index : order) {
     const std::string_view piece = pieces[index].text;
-    std::vector<std::pair<std::size_t, std::size_t>> pairs;
-    for (std::size_t at = decode_utf8(piece, 0).bytes; at > 0 && at < piece.size();
-         at += std::max<std::size_t>(1, decode_utf8(piece, at).bytes)) {
+    std::vector<std::pair<Token, Token>> pairs;
+    for (std::size_t at = 0, bytes = 0; at < piece.size(); at += bytes) {
+      bytes = std::max<std::size_t>(1, decode_utf8(piece, at).bytes);
+      if (piece.size() == bytes) break;
+      if (!found.contains(piece.substr(at, bytes)))
+        throw Error(expected_got(what, "pieces whose characters are pieces, for `tokenizers`", std::string(piece)));
       const auto left = found.find(piece.substr(0, at)), right = found.find(piece.substr(at));
       if (left != found.end() && right != found.end()) pairs.emplace_back(left->second, right->second);
     }
@@ -201,7 +248,7 @@ Json merges_by_score(const std::vector<text::ModelPiece>& pieces, std::string_vi
                                "one score of " + std::string(last->text) + " and " + std::string(piece)));
     last = &pieces[index];
     std::sort(pairs.begin(), pairs.end());
-    for (const auto& [left, right] : pairs) merges.push_back({pieces[left].text, pieces[right].text});
+    merges.insert(merges.end(), pairs.begin(), pairs.end());
   }
   return merges;
 }
@@ -216,35 +263,22 @@ TokenizersJson of_pieces(const text::SentencePieceTokenizer& tokenizer, std::str
   if (settings.normalizes)
     refuse("a SentencePiece model that leaves characters as they are", "one that normalises them");
   if (settings.drops_spaces) refuse("a SentencePiece model that keeps every space", "one that drops some");
-  if (!settings.shows_spaces) refuse("a SentencePiece model that shows spaces as ▁", "one that does not");
   if (settings.space_after) refuse("a SentencePiece model with spaces before words", "one with spaces after them");
-  Json vocabulary = Json::object();
-  std::string unknown;
-  for (std::size_t token = 0; token < settings.pieces.size(); ++token) {
-    const text::ModelPiece& piece = settings.pieces[token];
+  if (!settings.shows_spaces) refuse("a SentencePiece model that shows spaces as ▁", "one that does not");
+  text::PiecePairVocabulary learned{
+      .bytes = settings.bytes,
+      .leading = settings.space_before ? text::LeadingSpace::always : text::LeadingSpace::never,
+      .drops_leading = settings.space_before};
+  for (const text::ModelPiece& piece : settings.pieces) {
     if (piece.kind == text::PieceKind::unused || piece.user_defined)
       refuse("pieces that were learned",
              "one that " + std::string(piece.user_defined ? "a user defined" : "is unused"));
-    if (piece.kind == text::PieceKind::unknown) unknown = piece.text;
-    add_name(vocabulary, std::string(piece.text), static_cast<Token>(token), what);
+    if (piece.kind == text::PieceKind::unknown) learned.unknown = static_cast<Token>(learned.tokens.size());
+    learned.tokens.emplace_back(piece.text);
   }
-  Json model = bpe(std::move(vocabulary), merges_by_score(settings.pieces, what));
-  model["unk_token"] = unknown;
-  model["fuse_unk"] = true;
-  model["byte_fallback"] = settings.bytes;
-  Json normalizers = Json::array(), decoders = Json::array();
-  if (settings.space_before) normalizers.push_back({{"type", "Prepend"}, {"prepend", "▁"}});
-  normalizers.push_back({{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "▁"}});
-  decoders.push_back({{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}});
-  decoders.push_back({{"type", "ByteFallback"}});
-  decoders.push_back({{"type", "Fuse"}});
-  if (settings.space_before) decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
-  TokenizersJson json = of_model(std::move(model), nullptr, sequence("decoders", std::move(decoders)));
-  json.all["normalizer"] = sequence("normalizers", std::move(normalizers));
-  for (const text::SpecialToken& special : tokenizer.special_tokens())
-    add_token(json, special.token, special.name, true);
-  add_beginning(json, tokenizer);
-  return json;
+  learned.merges = merges_by_score(settings.pieces, what);
+  for (const text::SpecialToken& special : tokenizer.special_tokens()) learned.special.push_back(special.token);
+  return of_piece_pairs(learned, tokenizer, what);
 }
 
 }  // namespace
@@ -270,6 +304,8 @@ TokenizersJson tokenizers_json(const text::Tokenizer& tokenizer, std::string_vie
   if (const auto* words = dynamic_cast<const text::WordTokenizer*>(&tokenizer)) return of_words(*words, what);
   if (const auto* pieces = dynamic_cast<const text::SentencePieceTokenizer*>(&tokenizer))
     return of_pieces(*pieces, what);
+  if (const auto* pairs = dynamic_cast<const text::PiecePairTokenizer*>(&tokenizer))
+    return of_piece_pairs(pairs->learned(), tokenizer, what);
   throw Error(expected_got(what, "a tokenizer of texts", tokenizer.kind()));
 }
 

@@ -28,6 +28,7 @@ struct TokenizersJson {
 //   character      WordLevel over Split by characters; another character is refused, as here
 //   words          WordLevel over Split by spaces
 //   sentencepiece  BPE over characters with the merges that the scores say
+//   piece_pairs    the same, as it was
 // Throws Error that names `what` for a SentencePiece model that is no BPE, has a table of characters to normalise,
 // pieces that users defined or that are unused, or drops spaces.
 TokenizersJson tokenizers_json(const text::Tokenizer& tokenizer, std::string_view what);

@@ -29,7 +29,8 @@ nlohmann::ordered_json next_tokens(const ViewedRun& run, std::span<const SaidNex
   std::vector<std::size_t> shown;
   for (const SaidNext& column : columns) {
     const std::vector<double>& of_column = probabilities.emplace_back(probabilities_of(column.logits));
-    std::vector<std::size_t> order(of_column.size());
+    // Rows beyond the tokenizer say nothing that could be shown.
+    std::vector<std::size_t> order(std::min(of_column.size(), static_cast<std::size_t>(run.tokenizer().vocabulary())));
     std::iota(order.begin(), order.end(), std::size_t{0});
     const auto end = order.begin() + static_cast<std::ptrdiff_t>(std::min(of_each, order.size()));
     std::partial_sort(order.begin(), end, order.end(),

@@ -1,41 +1,22 @@
 #include "cogwheel/text/byte_pair_tokenizer.h"
 
-#include <algorithm>
-
 #include "cogwheel/core/error.h"
-#include "cogwheel/text/composed_text.h"
+#include "cogwheel/text/byte_pairs/composed_text.h"
 
 namespace cogwheel::text {
 
 BytePairTokenizer::BytePairTokenizer(BytePairVocabulary vocabulary, std::string_view what)
-    : learned_(std::move(vocabulary)), encoding_(learned_, what), is_special_(learned_.tokens.size()) {
+    : learned_(std::move(vocabulary)),
+      encoding_(learned_, what),
+      is_special_(learned_.tokens.size()),
+      added_(learned_.tokens, learned_.added) {
   for (const Token token : learned_.special) is_special_[static_cast<std::size_t>(token)] = true;
-  if (learned_.added.empty()) return;
-  added_.resize(256);
-  const auto text_of = [&](Token token) -> const std::string& {
-    return learned_.tokens[static_cast<std::size_t>(token)];
-  };
-  for (const Token token : learned_.added) added_[static_cast<unsigned char>(text_of(token)[0])].push_back(token);
-  for (std::vector<Token>& tokens : added_)
-    std::stable_sort(tokens.begin(), tokens.end(),
-                     [&](Token one, Token other) { return text_of(one).size() > text_of(other).size(); });
 }
 
 std::vector<Token> BytePairTokenizer::encode(std::string_view text, std::string_view what) const {
   std::vector<Token> tokens;
   tokens.reserve(text.size() / 3);
-  std::size_t begin = 0;
-  for (std::size_t at = 0; !added_.empty() && at < text.size(); ++at)
-    for (const Token token : added_[static_cast<unsigned char>(text[at])]) {
-      const std::string& added = learned_.tokens[static_cast<std::size_t>(token)];
-      if (!text.substr(at).starts_with(added)) continue;
-      encode_part(text.substr(begin, at - begin), tokens, what);
-      tokens.push_back(token);
-      begin = at + added.size();
-      at = begin - 1;
-      break;
-    }
-  encode_part(text.substr(begin), tokens, what);
+  added_.split(text, tokens, [&](std::string_view part, std::size_t) { encode_part(part, tokens, what); });
   return tokens;
 }
 

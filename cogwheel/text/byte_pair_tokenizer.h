@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cogwheel/text/byte_pairs/added_tokens.h"
 #include "cogwheel/text/byte_pairs/byte_pair_encoding.h"
 #include "cogwheel/text/byte_pairs/byte_pair_json.h"
 #include "cogwheel/text/tokenizer.h"
@@ -36,7 +37,7 @@ class BytePairTokenizer final : public Tokenizer {
   BytePairVocabulary learned_;
   BytePairEncoding encoding_;
   std::vector<bool> is_special_;
-  std::vector<std::vector<Token>> added_ = {};  // by their first byte, the longest first; empty where there are none
+  AddedTokens added_;
 };
 
 }  // namespace cogwheel::text

@@ -9,6 +9,7 @@
 #include "cogwheel/core/encoding/base64.h"
 #include "cogwheel/core/encoding/sha256.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/text/piece_pairs/piece_pair_tokenizer.h"
 #include "cogwheel/text/sentencepiece/sentencepiece_model_check.h"
 #include "cogwheel/text/sentencepiece/sentencepiece_module.h"
 
@@ -235,7 +236,9 @@ std::shared_ptr<const SentenceTokenizer> load_sentence_tokenizer(const std::file
   if (const auto* pieces = dynamic_cast<const SentencePieceTokenizer*>(loaded.get());
       pieces && !pieces->is_of_sentences())
     throw Error(expected_got(path.string(), "tokens 0 to 3 for padding, unknown, begin and end", "others"));
-  if (auto tokenizer = std::dynamic_pointer_cast<const SentenceTokenizer>(loaded)) return tokenizer;
+  if (auto tokenizer = std::dynamic_pointer_cast<const SentenceTokenizer>(loaded);
+      tokenizer && loaded->kind() != PiecePairTokenizer::name)
+    return tokenizer;
   throw Error(expected_got(path.string(), "a tokenizer of sentences, sentencepiece or words", loaded->kind()));
 }
 

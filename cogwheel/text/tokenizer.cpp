@@ -13,6 +13,7 @@
 #include "cogwheel/text/byte_pairs/byte_pair_learning.h"
 #include "cogwheel/text/byte_tokenizer.h"
 #include "cogwheel/text/character_tokenizer.h"
+#include "cogwheel/text/piece_pairs/piece_pair_tokenizer.h"
 #include "cogwheel/text/sentence_tokenizer.h"
 #include "cogwheel/text/word_piece.h"
 
@@ -83,6 +84,8 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& pat
   }
   if (kind == BytePairTokenizer::name)
     return std::make_shared<BytePairTokenizer>(byte_pair_vocabulary_of(json, path.string()), path.string());
+  if (kind == PiecePairTokenizer::name)
+    return std::make_shared<PiecePairTokenizer>(piece_pair_vocabulary_of(json, path.string()), path.string());
   const auto texts = [&](const char* key) {
     std::vector<std::string> all;
     for (const auto& text : json[key]) {

@@ -10,11 +10,13 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "cogwheel/core/encoding/utf8.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/random_access_file.h"
 #include "cogwheel/core/files/scratch_folder.h"
+#include "cogwheel/interchange/language_tokenizer.h"
 #include "cogwheel/runs/safetensors_header.h"
 #include "cogwheel/tasks/encoders/sentence_table.h"
 #include "cogwheel/tasks/handwriting/stroke_files.h"
@@ -155,7 +157,13 @@ void read_published(const std::string& bytes) {
   static const OwnFile file(".json");
   const auto tokenizer = open_tokenizer(file.holding(bytes));
   const std::string text = "ab ab't 12\n\n\xff\xc3\xbc";
-  if (tokenizer->kind() == "bpe" && tokenizer->decode(tokenizer->encode(text)) != text) std::abort();
+  const std::vector<Token> tokens = tokenizer->encode(tokenizer->kind() == "character" ? "ab" : text);
+  if (tokenizer->kind() == "bpe" && tokenizer->decode(tokens) != text) std::abort();
+  tokenizer->decode(tokens);
+  std::string in_parts;
+  for (std::size_t place = 0; place < tokens.size(); ++place)
+    in_parts += tokenizer->decode_next(std::span(tokens).first(place), tokens[place]);
+  if (in_parts != tokenizer->decode(tokens)) std::abort();
 }
 
 // vocab.json and merges.txt, one after the other with a line of # between them.
@@ -175,6 +183,17 @@ std::string every_byte() {
   return vocab;
 }
 
+std::string byte_pieces() {
+  std::string vocab;
+  for (int byte = 0; byte < 256; ++byte)
+    vocab += "\"<0x" + hexadecimal(static_cast<std::uint32_t>(byte), 2) + ">\":" + std::to_string(byte) + ",";
+  return vocab;
+}
+
+const std::string piece_decoder =
+    R"("decoder":{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" "},)"
+    R"({"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":0}]}})";
+
 std::vector<std::string> published_seeds() {
   const std::string model = R"("model":{"type":"BPE","ignore_merges":true,"vocab":{)" + every_byte() +
                             R"("ab":256,"<|b|>":257},"merges":["a b"]},)";
@@ -185,7 +204,33 @@ std::vector<std::string> published_seeds() {
           R"("pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split","behavior":"Isolated","pattern":{"Regex":)"
           R"("(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},)"
           R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]},)"
-          R"("post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<|b|>"}},{"Sequence":{"id":"A"}}]}})"};
+          R"("post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<|b|>"}},{"Sequence":{"id":"A"}}]}})",
+      "{" + model + R"("added_tokens":[{"id":257,"content":"<|b|>","special":false}],"normalizer":{"type":"NFC"},)" +
+          R"("pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Digits","individual_digits":true},)" +
+          R"({"type":"ByteLevel","add_prefix_space":false}]}})",
+      R"({"model":{"type":"BPE","unk_token":"<unk>","fuse_unk":true,"vocab":{"<unk>":0,"▁":1,"a":2,"▁a":3,"<s>":4},)"
+      R"("merges":[["▁","a"]]},"added_tokens":[{"id":4,"content":"<s>","special":true}],)"
+      R"("pre_tokenizer":{"type":"Metaspace","replacement":"▁","prepend_scheme":"first","split":false},)" +
+          piece_decoder,
+      R"({"model":{"type":"BPE","byte_fallback":true,"vocab":{"▁":256,)" + byte_pieces() +
+          R"("ü":257},"merges":[]},"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},)"
+          R"({"type":"Replace","pattern":{"String":" "},"content":"▁"}]},)" +
+          piece_decoder,
+      R"({"model":{"type":"WordLevel","unk_token":"none","vocab":{" ":0,"a":1,"b":2,"t":3,"'":4,"1":5,"2":6,"\n":7,"ü":8}},)"
+      R"("pre_tokenizer":{"type":"Split","pattern":{"Regex":"[\\s\\S]"}},"decoder":{"type":"Fuse"}})"};
+}
+
+// Beside a tokenizer of bytes, a byte after which settings come says which of the files they are.
+void read_settings(const std::string& bytes) {
+  static const ScratchFolder folder;
+  static const std::string seed = published_seeds()[0];
+  std::ofstream(folder / "tokenizer.json", std::ios::binary | std::ios::trunc) << seed;
+  static const char* const names[] = {"generation_config.json", "tokenizer_config.json", "config.json"};
+  for (const char* const name : names) std::filesystem::remove(folder / name);
+  if (bytes.empty()) return;
+  std::ofstream(folder / names[static_cast<unsigned char>(bytes[0]) % 3], std::ios::binary | std::ios::trunc)
+      << bytes.substr(1);
+  interchange::read_language_tokenizer(folder.path(), 300);
 }
 
 // The message of a model: a piece that is unknown, one with a score, a normalizer with nothing.
@@ -333,6 +378,10 @@ const std::vector<Reader>& readers() {
       {"vocabulary", read_vocabulary, {vocabulary}},
       {"tokenizer", read_tokenizer, tokenizer_seeds()},
       {"published_tokenizer", read_published, published_seeds()},
+      {"tokenizer_settings",
+       read_settings,
+       {R"(0{"bos_token_id": 257, "eos_token_id": [257, 3]})",
+        R"(1{"eos_token": {"content": "<|b|>"}, "add_bos_token": false, "chat_template": "{{ a }}"})"}},
       {"vocab_and_merges", read_vocab_and_merges, {"{" + every_byte() + "\"ab\":256,\"<s>\":257}\n#\na b\n"}},
       {"sentencepiece_model", [](const std::string& bytes) { sentencepiece_model_problem(bytes); }, {piece_message}},
       {"json_line",

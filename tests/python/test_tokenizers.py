@@ -6,17 +6,20 @@ import io
 import json
 import re
 import subprocess
+import unicodedata
 
 import pytest
 from hostile_texts import hostile_texts
+from tokenizer_peers import GPT2, LLAMA3, byte_level, converted
 
 tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 
-LLAMA3 = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 TEXTS = hostile_texts(10_000, 1)
+# Every mark that may change places with others, in a version of Unicode or another, between some that do.
+MARKS = [chr(code) for code in [*range(0x300, 0x3100), *range(0xA600, 0xAC00), *range(0x10000, 0x1F000)]]
+MARKS = [mark for mark in MARKS if unicodedata.category(mark)[0] == "M" or unicodedata.category(mark) == "Cn"]
+COMBINING = [f"a\u0345{a}\u0334 e\u0301{b}\u0323" for a, b in zip(MARKS[::2], MARKS[1::2])]
+COMBINING += [f"a{mark}\u0334\u0301" for mark in MARKS if unicodedata.combining(mark)] + ["\U00011935\U00011930"]
 
 
 @pytest.fixture(scope="module")
@@ -27,55 +30,31 @@ def learned_from(repository):
     return [*documents, *hostile_texts(1500, 2)]
 
 
-def converted(cogwheel_executable, action, path, values):
-    lines = "".join(json.dumps(value) + "\n" for value in values)
-    told = subprocess.run(
-        [cogwheel_executable, "data", "tokenizer", action, path], input=lines, capture_output=True, text=True, timeout=200
-    )
-    assert told.returncode == 0, told.stderr
-    return [json.loads(line) for line in told.stdout.split("\n")[:-1]]
-
-
-def byte_level(kind, texts):
-    """A vocabulary of the kind of GPT-2 or Llama 3, learned by `tokenizers`."""
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(ignore_merges=kind == "llama3"))
-    pre = tokenizers.pre_tokenizers
-    whole = pre.ByteLevel(add_prefix_space=False)
-    parts = [pre.Split(tokenizers.Regex(LLAMA3), "isolated"), pre.ByteLevel(add_prefix_space=False, use_regex=False)]
-    tokenizer.pre_tokenizer = whole if kind == "gpt2" else pre.Sequence(parts)
-    tokenizer.decoder = tokenizers.decoders.ByteLevel()
-    trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=3000, initial_alphabet=pre.ByteLevel.alphabet(), show_progress=False,
-        special_tokens=["<|endoftext|>"] if kind == "gpt2" else [],
-    )  # fmt: skip
-    tokenizer.train_from_iterator(texts, trainer)
-    if kind == "llama3":
-        tokenizer.add_special_tokens(["<|begin_of_text|>", "<|end_of_text|>"])
-        begin = ("<|begin_of_text|>", tokenizer.token_to_id("<|begin_of_text|>"))
-        tokenizer.post_processor = tokenizers.processors.TemplateProcessing(single=f"{begin[0]} $A", special_tokens=[begin])
-    return tokenizer
-
-
 def byte_of_character():
     printing = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printing]
     return {chr(byte): byte for byte in printing} | {chr(256 + index): byte for index, byte in enumerate(others)}
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama3"])
+@pytest.mark.parametrize("kind", ["gpt2", "llama3", "qwen2", "smollm"])
 def test_byte_pairs_are_those_of_tokenizers_and_tiktoken(kind, tmp_path, cogwheel_executable, learned_from):
     theirs = byte_level(kind, learned_from)
     theirs.save(str(tmp_path / "tokenizer.json"))
     theirs.encode_special_tokens = True  # names of special tokens in a text are text
-    expected = [encoding.ids for encoding in theirs.encode_batch(TEXTS, add_special_tokens=False)]
-    assert converted(cogwheel_executable, "encode", tmp_path, TEXTS) == expected
-    assert converted(cogwheel_executable, "decode", tmp_path, expected) == TEXTS
+    texts = [*TEXTS, *COMBINING] if kind == "qwen2" else TEXTS
+    expected = [encoding.ids for encoding in theirs.encode_batch(texts, add_special_tokens=False)]
+    assert converted(cogwheel_executable, "encode", tmp_path, texts) == expected
+    back = theirs.decode_batch(expected)
+    assert kind == "qwen2" or back == TEXTS  # whose texts come back composed
+    assert converted(cogwheel_executable, "decode", tmp_path, expected) == back
     if kind == "gpt2":
         folder = tmp_path / "gpt2"
         folder.mkdir()
         theirs.model.save(str(folder))
         assert converted(cogwheel_executable, "encode", folder / "merges.txt", TEXTS[:500]) == expected[:500]
 
+    if kind not in ("gpt2", "llama3"):
+        return
     tiktoken = pytest.importorskip("tiktoken", reason="tiktoken is not installed")
     bytes_of = byte_of_character()
     special = {token.content: number for number, token in theirs.get_added_tokens_decoder().items()}
@@ -208,7 +187,7 @@ def test_a_run_learns_byte_pairs_from_its_text(tmp_path, cogwheel_in, cogwheel_e
         (["train", "a.txt", "--words", "gpt4", "--out", "t.json"], 2, "--words: expected gpt2 or llama3, got gpt4"),
         (["train", "missing.txt", "--out", "t.json"], 1, "sources: expected a file or folder, got none at missing.txt"),
         (["train", "a.txt", "--out", "t.model"], 2, "--out: expected a name that does not end with .model, for --kind bpe, got t.model"),
-        (["trian"], 2, "data tokenizer: expected train (the nearest of 4 names), got trian"),
+        (["trian"], 2, "data tokenizer: expected train (the nearest of 5 names), got trian"),
         (["show", "a.txt"], 1, "a.txt: expected a tokenizer as cogwheel writes it, got something else"),
         (["show", "broken.model"], 1, "broken.model: expected a SentencePiece model, got something else"),
         (["show", "no.json"], 1, "no.json: expected"),

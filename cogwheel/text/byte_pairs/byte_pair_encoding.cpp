@@ -214,31 +214,38 @@ void BytePairEncoding::merge_short(std::string_view word, std::vector<Token>& to
   tokens.insert(tokens.end(), pieces, pieces + count);
 }
 
+void BytePairEncoding::merge_long(std::string_view word, std::vector<Token>& tokens) const {
+  std::vector<Token> bytes(word.size());
+  for (std::size_t index = 0; index < word.size(); ++index)
+    bytes[index] = bytes_[static_cast<unsigned char>(word[index])];
+  merge_in_order(bytes, merges_, merged_, tokens);
+}
+
 // The pieces are a list; a heap holds the merges, each with its place, the least first. Of those that are no longer
 // possible when their turn comes, nothing is made.
-void BytePairEncoding::merge_long(std::string_view word, std::vector<Token>& tokens) const {
+void merge_in_order(std::span<const Token> given, const MergeTable& merges, std::span<const Token> merged,
+                    std::vector<Token>& tokens) {
   struct Piece {
     Token token;
     std::uint32_t merge, before, after;
   };
   constexpr std::uint32_t end = 0xffffffff;
-  const auto count = static_cast<std::uint32_t>(word.size());
-  const auto byte = [&](std::size_t index) { return static_cast<unsigned char>(word[index]); };
+  if (given.empty()) return;
+  const auto count = static_cast<std::uint32_t>(given.size());
   std::vector<Piece> pieces(count);
   std::vector<std::uint64_t> heap;
   heap.reserve(count);
   const auto later = std::greater<std::uint64_t>();
   for (std::uint32_t index = 0; index < count; ++index) {
     const bool last = index + 1 == count;
-    const std::uint32_t merge =
-        last ? MergeTable::none : merges_of_bytes_[std::size_t{byte(index)} << 8 | byte(index + 1)];
-    pieces[index] = {bytes_[byte(index)], merge, index == 0 ? end : index - 1, last ? end : index + 1};
+    const std::uint32_t merge = last ? MergeTable::none : merges.find(given[index], given[index + 1]);
+    pieces[index] = {given[index], merge, index == 0 ? end : index - 1, last ? end : index + 1};
     if (merge != MergeTable::none) heap.push_back(std::uint64_t{merge} << 32 | index);
   }
   std::make_heap(heap.begin(), heap.end(), later);
   const auto renew = [&](std::uint32_t index) {
     Piece& piece = pieces[index];
-    piece.merge = piece.after == end ? MergeTable::none : merges_.find(piece.token, pieces[piece.after].token);
+    piece.merge = piece.after == end ? MergeTable::none : merges.find(piece.token, pieces[piece.after].token);
     if (piece.merge == MergeTable::none) return;
     heap.push_back(std::uint64_t{piece.merge} << 32 | index);
     std::push_heap(heap.begin(), heap.end(), later);
@@ -251,7 +258,7 @@ void BytePairEncoding::merge_long(std::string_view word, std::vector<Token>& tok
     Piece& piece = pieces[index];
     if (piece.merge != merge) continue;
     Piece& gone = pieces[piece.after];
-    piece.token = merged_[merge];
+    piece.token = merged[merge];
     piece.after = gone.after;
     gone.merge = MergeTable::none;
     if (piece.after != end) pieces[piece.after].before = index;

@@ -3,6 +3,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -39,6 +40,11 @@ class MergeTable {
   std::size_t mask_;
   std::vector<Slot> slots_;
 };
+
+// Adds what becomes of the tokens where, again and again, the neighbours whose merge comes first become one, `merged`
+// of that merge; among equals the first in the text.
+void merge_in_order(std::span<const Token> given, const MergeTable& merges, std::span<const Token> merged,
+                    std::vector<Token>& tokens);
 
 // Words of at most 15 bytes as two numbers, which tell them apart without a look at the bytes.
 struct ShortWord {

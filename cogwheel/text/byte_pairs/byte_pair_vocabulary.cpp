@@ -74,10 +74,10 @@ std::array<Token, 256> byte_tokens(const BytePairVocabulary& vocabulary) {
   return tokens;
 }
 
-std::optional<Token> named_end_of_document(const BytePairVocabulary& vocabulary) {
+std::optional<Token> named_end_of_document(std::span<const std::string> tokens, std::span<const Token> special) {
   for (const std::string_view name : {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"})
-    for (const Token token : vocabulary.special)
-      if (vocabulary.tokens[static_cast<std::size_t>(token)] == name) return token;
+    for (const Token token : special)
+      if (tokens[static_cast<std::size_t>(token)] == name) return token;
   return std::nullopt;
 }
 

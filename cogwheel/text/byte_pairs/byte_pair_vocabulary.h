@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,6 +38,6 @@ std::vector<Token> merged_tokens(const BytePairVocabulary& vocabulary, std::stri
 std::array<Token, 256> byte_tokens(const BytePairVocabulary& vocabulary);
 
 // The special token that ends a document, by the names that models give it.
-std::optional<Token> named_end_of_document(const BytePairVocabulary& vocabulary);
+std::optional<Token> named_end_of_document(std::span<const std::string> tokens, std::span<const Token> special);
 
 }  // namespace cogwheel::text

@@ -219,23 +219,23 @@ TEST(OpenTokenizer, RefusesOtherKindsByName) {
     EXPECT_EQ(error_of([&] { open_tokenizer(path); }), path.string() + ": " + expected);
   };
   refused("/model/type", "Unigram", "model: expected BPE, got Unigram");
-  refused("/normalizer", {{"type", "NFC"}}, "normalizer: expected none, got NFC");
+  refused("/normalizer", {{"type", "NFKC"}}, "normalizer: expected none, or NFC, got NFKC");
   refused("/decoder", {{"type", "Metaspace"}}, "decoder: expected ByteLevel, got Metaspace");
   refused("/pre_tokenizer", {{"type", "Whitespace"}},
-          "pre_tokenizer: expected ByteLevel, or Split by the expression of GPT-2 or Llama 3 and ByteLevel, got "
-          "Whitespace");
+          "pre_tokenizer: expected ByteLevel or Metaspace, or a normalizer that shows spaces, got Whitespace");
   refused("/pre_tokenizer/add_prefix_space", true, "pre_tokenizer: add_prefix_space: expected false, got true");
   refused("/pre_tokenizer",
           {{"type", "Sequence"},
            {"pretokenizers",
             {{{"type", "Split"}, {"pattern", {{"Regex", "\\w+"}}}, {"behavior", "Isolated"}},
              {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}},
-          "pre_tokenizer: pretokenizers: pattern: Regex: expected that of GPT-2 or Llama 3, got \"\\\\w+\"");
+          "pre_tokenizer: pretokenizers: pattern: Regex: expected that of GPT-2, Llama 3 or Qwen 2, got \"\\\\w+\"");
   refused("/post_processor", {{"type", "BertProcessing"}},
           "post_processor: expected ByteLevel or TemplateProcessing, got BertProcessing");
   refused("/model/byte_fallback", true, "model: byte_fallback: expected false, got true");
   refused("/model/dropout", 0.1, "model: dropout: expected none, got 0.1");
-  refused("/added_tokens/0/special", false, "added_tokens: expected special tokens alone, got \"<|endoftext|>\"");
+  refused("/added_tokens/0", {{"id", end}, {"content", "<a>"}, {"special", false}, {"rstrip", true}},
+          "added_tokens: rstrip: expected false of a token that is not special, got true of \"<a>\"");
   refused("/added_tokens/0/id", 9000, "vocab: expected tokens without a gap, got no token " + end.dump());
   refused("/model/merges", {"t h", "nosuch h"}, "merges: expected tokens of the vocabulary, got nosuch");
   refused("/model/merges", {"q q"}, "expected merges that make tokens, got another in merge 1");

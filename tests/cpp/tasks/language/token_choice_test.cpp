@@ -118,5 +118,17 @@ TEST(TokenChoice, TellsLogProbabilitiesOfTheModel) {
   EXPECT_THROW(TokenChoice({}, 0)(std::vector<float>{0, std::nanf("")}, {}), Error);
 }
 
+TEST(TokenChoice, DrawsOnlyTokensOfTheVocabulary) {
+  const std::vector<float> logits = {1, 0, 3, 9};
+  const double total = std::log(std::exp(1.0) + 1 + std::exp(3.0) + std::exp(9.0));
+  const ChosenToken chosen =
+      TokenChoice({.temperature = 0, .likeliest = 3, .vocabulary = 2}, 0)(logits, std::vector<Token>{3});
+  EXPECT_EQ(chosen.token, 0);
+  EXPECT_NEAR(chosen.log_probability, 1 - total, 1e-12);  // among all that the model knows
+  EXPECT_EQ(chosen.likeliest.size(), 2u);
+  for (std::uint64_t number = 0; number < 100; ++number)
+    EXPECT_LT(TokenChoice({.repetition_penalty = 2, .vocabulary = 2}, number)(logits, std::vector<Token>{3}).token, 2);
+}
+
 }  // namespace
 }  // namespace cogwheel::tasks::language

@@ -5,7 +5,8 @@
 
 namespace cogwheel::text {
 
-// By the tables of libutf8proc. Bytes that are no character stay as they are, and nothing is composed across them.
+// As `tokenizers` has it, whose tables are those of Unicode 9.0. Bytes that are no character stay as they are, and
+// nothing is composed across them.
 std::string composed_text(std::string_view text);
 
 }  // namespace cogwheel::text
