@@ -1,0 +1,19 @@
+#include <fmt/format.h>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/interchange/architecture.h"
+#include "cogwheel/tasks/encoders/encoder_stack.h"
+
+namespace cogwheel::interchange {
+
+void expect_plain_layers(const tasks::encoders::EncoderLayerOptions& options, std::string_view architecture) {
+  const nn::LayerMechanisms mechanisms = tasks::encoders::layer_mechanisms(options);
+  for (std::int64_t layer = 0; layer < options.layers; ++layer)
+    if (const std::string name = mechanisms.at(layer); name != "softmax")
+      throw Error(expected_got(fmt::format("model.mechanism of layer {}", layer),
+                               fmt::format("softmax, the only attention of {}", architecture), name));
+  if (options.position != "learned")
+    throw Error(expected_got("model.position", fmt::format("learned, as in every {}", architecture), options.position));
+}
+
+}  // namespace cogwheel::interchange
