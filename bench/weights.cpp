@@ -12,10 +12,10 @@
 
 using namespace cogwheel::interchange;
 
-// All tensors of a folder, each as a parameter of its own, as float32; their rows in another order, or transposed, where
-// that is asked for. Returns the bytes of the parameters, or -1.
+// All tensors of a folder, each as a parameter of its own, as float32; their rows in another order, or transposed,
+// where that is asked for. Returns the bytes of the parameters, or -1.
 extern "C" __attribute__((visibility("default"))) std::int64_t read_weights(const char* folder, int ordered,
-                                                                           int transposed) {
+                                                                            int transposed) {
   try {
     const ForeignWeights weights{std::filesystem::path(folder)};
     TensorTable table("bench");
@@ -23,7 +23,8 @@ extern "C" __attribute__((visibility("default"))) std::int64_t read_weights(cons
       const Shape& shape = tensor.shape();
       const std::string module = name.substr(0, name.rfind('.'));
       const std::int64_t rows = transposed ? shape[1] : shape[0], columns = transposed ? shape[0] : shape[1];
-      table.linear(module, {{.module = module, .rows = rows, .order = ordered ? adjacent_from_halves(1, rows) : Order{}}},
+      table.linear(module,
+                   {{.module = module, .rows = rows, .order = ordered ? adjacent_from_halves(1, rows) : Order{}}},
                    columns, {.bias = Bias::none, .transposed = transposed != 0});
     }
     std::vector<std::string> left_out;
