@@ -1,13 +1,10 @@
 #include "cogwheel/interchange/architecture.h"
 
-#include <fmt/format.h>
-
 #include <array>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/runs/class_names.h"
-#include "cogwheel/tasks/encoders/encoder_stack.h"
 
 namespace cogwheel::interchange {
 
@@ -30,7 +27,7 @@ const Architecture& find_architecture(std::string_view name, std::string_view wh
     if (each.name == name) return each;
     names.emplace_back(each.name);
   }
-  throw Error(expected_got(what, expected_names(name, names), name));
+  throw Error(expected_got(what, expected_names(name, names), one_line(name)));
 }
 
 const Architecture& architecture_of(const runs::ModelOptions& model, std::string_view what, std::string_view name) {
@@ -46,17 +43,6 @@ const Architecture& architecture_of(const runs::ModelOptions& model, std::string
   throw Error(expected_got(what,
                            "a language model, an encoder, a vision transformer or a U-ViT, which other programs know",
                            "a model of another kind"));
-}
-
-std::string lack_of_layers(const tasks::encoders::EncoderLayerOptions& options, std::string_view architecture) {
-  const nn::LayerMechanisms mechanisms = tasks::encoders::layer_mechanisms(options);
-  for (std::int64_t layer = 0; layer < options.layers; ++layer)
-    if (const std::string name = mechanisms.at(layer); name != "softmax")
-      return expected_got(fmt::format("model.mechanism of layer {}", layer),
-                          fmt::format("softmax, the only attention of {}", architecture), name);
-  if (options.position != "learned")
-    return expected_got("model.position", fmt::format("learned, as in every {}", architecture), options.position);
-  return "";
 }
 
 runs::RunFile class_names_file(const std::vector<std::string>& given, std::int64_t count) {

@@ -132,7 +132,7 @@ void ForeignConfig::finish() const {
   for (const auto& [key, value] : json_.items())
     if (!key.starts_with('_') && !read_.contains(key) && !value.is_null())
       throw Error(expected_got(path_.string(), "keys whose meaning is known here (remove it if it changes nothing)",
-                               prefix_ + key + ": " + value.dump()));
+                               prefix_ + one_line(key) + ": " + value.dump()));
 }
 
 }  // namespace cogwheel::interchange

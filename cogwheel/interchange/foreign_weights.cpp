@@ -10,14 +10,13 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/interchange/export_run.h"
+#include "cogwheel/interchange/exported_weights.h"
 #include "cogwheel/interchange/foreign_config.h"
 #include "cogwheel/runs/foreign_file.h"
 
 namespace cogwheel::interchange {
 namespace {
 
-constexpr const char* index_file = "model.safetensors.index.json";
 constexpr const char* conversion =
     "import sys, torch, safetensors.torch as s; w = torch.load(sys.argv[1], map_location='cpu'); "
     "s.save_file({k: v.clone() for k, v in w.items()}, sys.argv[2])";
@@ -95,17 +94,17 @@ ForeignWeights::ForeignWeights(const std::filesystem::path& folder) : path_(fold
     add(path_);
     return;
   }
-  if (!is_there(folder / index_file)) {
+  if (!is_there(folder / foreign_index_file)) {
     if (is_there(folder / "pytorch_model.bin") || is_there(folder / "pytorch_model.bin.index.json"))
       throw Error(
           expected_got(path_.string(), "a safetensors file",
                        fmt::format("pytorch_model.bin alone, a pickle; to convert it where it is trusted, with the "
                                    "package safetensors: python3 -c \"{}\" pytorch_model.bin {}",
                                    conversion, foreign_weights_file)));
-    throw Error(expected_got(folder.string(), fmt::format("{}, or parts with {}", foreign_weights_file, index_file),
-                             "neither"));
+    throw Error(expected_got(folder.string(),
+                             fmt::format("{}, or parts with {}", foreign_weights_file, foreign_index_file), "neither"));
   }
-  path_ = folder / index_file;
+  path_ = folder / foreign_index_file;
   const Index index = read_index(path_);
   std::uint64_t bytes = 0;
   for (const auto& [name, expected] : index.parts) {

@@ -1,5 +1,7 @@
 // A model that another program trained, as a run here.
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <filesystem>
 #include <string>
 #include <vector>

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <functional>
 
+#include "cogwheel/interchange/foreign_weights.h"
+
 namespace cogwheel::interchange {
 namespace {
 
@@ -55,7 +57,7 @@ class Placing {
     const at::Tensor &along = transposed_ ? columns_ : rows_, &within = transposed_ ? rows_ : columns_;
     if (within.defined()) piece = piece.index_select(1, within);
     const std::int64_t dimension = transposed_ ? 1 : 0, count = piece.size(0);
-    if (transposed_) piece = piece.t();
+    if (transposed_) piece = piece.t().contiguous();
     if (along.defined())
       target_.index_copy_(dimension, along.narrow(0, first, count), piece);
     else
@@ -68,34 +70,6 @@ class Placing {
 };
 
 }  // namespace
-
-Order adjacent_from_halves(std::int64_t heads, std::int64_t head_dim) {
-  Order order;
-  for (std::int64_t head = 0; head < heads; ++head)
-    for (std::int64_t component = 0; component < head_dim; ++component)
-      order.push_back(head * head_dim + component / 2 + component % 2 * (head_dim / 2));
-  return order;
-}
-
-Order paired_from_halves(std::int64_t heads, std::int64_t head_dim) {
-  Order order;
-  for (std::int64_t head = 0; head < heads; ++head)
-    for (std::int64_t component = 0; component < head_dim; ++component)
-      order.push_back((head / 2 + head % 2 * (heads / 2)) * head_dim + component);
-  return order;
-}
-
-Order composed(const Order& first, const Order& second) {
-  Order order;
-  for (const std::int64_t place : first) order.push_back(second.at(static_cast<std::size_t>(place)));
-  return order;
-}
-
-std::int64_t TensorPair::row_numbers() const {
-  std::int64_t numbers = 1;
-  for (std::size_t dimension = 1; dimension < our_shape.size(); ++dimension) numbers *= our_shape[dimension];
-  return numbers;
-}
 
 bool read_part(const ForeignTensor& theirs, const TensorPair& pair, const ForeignPart& part, std::int64_t first_row,
                const at::Tensor& ours) {
@@ -113,7 +87,9 @@ bool read_part(const ForeignTensor& theirs, const TensorPair& pair, const Foreig
   }
   const std::int64_t rows = target.size(pair.transposed ? 1 : 0), columns = target.size(pair.transposed ? 0 : 1);
   const Placing placing(pair, part, target);
-  for_each_piece(rows, std::max<std::int64_t>(1, piece_numbers / std::max<std::int64_t>(1, columns)),
+  // Transposed, a row of theirs is a column of ours: so many at once that each line of memory is written once.
+  const std::int64_t fewest = pair.transposed ? 64 : 1;
+  for_each_piece(rows, std::max(fewest, piece_numbers / std::max<std::int64_t>(1, columns)),
                  [&](std::int64_t first, std::int64_t count) {
                    const at::Tensor piece = at::empty({count, columns});
                    read(first * columns, piece);

@@ -1,7 +1,5 @@
 // Which tensors of a foreign file are which parameters of a model here. One table serves both directions.
 #pragma once
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -12,10 +10,15 @@
 #include <utility>
 #include <vector>
 
-#include "cogwheel/interchange/foreign_weights.h"
 #include "cogwheel/interchange/tensor_layout.h"
 
+namespace at {
+class Tensor;
+}
+
 namespace cogwheel::interchange {
+
+class ForeignWeights;
 
 using NamedTensors = std::map<std::string, at::Tensor>;
 

@@ -4,9 +4,11 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <stdexcept>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,23 +21,43 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors stores little-endian numbers");
 
-std::optional<at::ScalarType> scalar_type(const std::string& name) {
-  if (name == "F32") return at::kFloat;
-  if (name == "F64") return at::kDouble;
-  if (name == "I64") return at::kLong;
-  if (name == "I32") return at::kInt;
-  if (name == "U8") return at::kByte;
-  if (name == "F16") return at::kHalf;
-  if (name == "BF16") return at::kBFloat16;
-  return std::nullopt;
+constexpr std::array<std::pair<std::string_view, at::ScalarType>, 15> types{{{"F32", at::kFloat},
+                                                                             {"F64", at::kDouble},
+                                                                             {"I64", at::kLong},
+                                                                             {"I32", at::kInt},
+                                                                             {"U8", at::kByte},
+                                                                             {"F16", at::kHalf},
+                                                                             {"BF16", at::kBFloat16},
+                                                                             {"BOOL", at::kBool},
+                                                                             {"I8", at::kChar},
+                                                                             {"I16", at::kShort},
+                                                                             {"U16", at::kUInt16},
+                                                                             {"U32", at::kUInt32},
+                                                                             {"U64", at::kUInt64},
+                                                                             {"F8_E4M3", at::kFloat8_e4m3fn},
+                                                                             {"F8_E5M2", at::kFloat8_e5m2}}};
+// Of which whole files are read and written.
+constexpr std::size_t types_in_use = 7;
+
+at::ScalarType scalar_type(std::string_view name) {
+  const auto* const found =
+      std::find_if(types.begin(), types.end(), [&](const auto& each) { return each.first == name; });
+  if (found == types.end()) throw std::logic_error("a type that the header knows and the numbers do not");
+  return found->second;
+}
+
+bool is_in_use(at::ScalarType type) {
+  return std::any_of(types.begin(), types.begin() + types_in_use,
+                     [&](const auto& each) { return each.second == type; });
 }
 
 std::string type_name(at::ScalarType type) {
-  for (const char* name : {"F32", "F64", "I64", "I32", "U8", "F16", "BF16"})
-    if (scalar_type(name) == type) return name;
-  throw Error(
-      expected_got("safetensors", "float32, float16, bfloat16, float64, int64, int32 or uint8", at::toString(type)));
+  const auto* const found =
+      std::find_if(types.begin(), types.end(), [&](const auto& each) { return each.second == type; });
+  return std::string(found == types.end() ? std::string_view(at::toString(type)) : found->first);
 }
+
+constexpr const char* names_in_use = "float32, float16, bfloat16, float64, int64, int32 or uint8";
 
 using Entry = SafeTensorsFile::Entry;
 
@@ -44,26 +66,43 @@ constexpr std::int64_t widened_at_once = 1 << 16;
 
 }  // namespace
 
-void save_safetensors(const SafeTensors& contents, const std::filesystem::path& path) {
-  nlohmann::json header;
+void write_safetensors(AtomicFile& file, const std::vector<TensorToWrite>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  nlohmann::json header = nlohmann::json::object();
   std::uint64_t offset = 0;
-  if (!contents.metadata.empty()) header[metadata_entry] = contents.metadata;
-  for (const auto& [name, tensor] : contents.tensors) {
-    const std::uint64_t end = offset + tensor.nbytes();
-    header[name] = {
-        {"dtype", type_name(tensor.scalar_type())}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, end}}};
+  if (!metadata.empty()) header[metadata_entry] = metadata;
+  for (const TensorToWrite& each : tensors) {
+    if (!is_in_use(each.type))
+      throw Error(expected_got(file.path().string() + ": " + each.name, names_in_use, at::toString(each.type)));
+    const std::uint64_t end = offset + each.bytes();
+    header[each.name] = {{"dtype", type_name(each.type)}, {"shape", each.shape}, {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');  // the numbers start aligned, for readers that map the file
   const std::uint64_t length = text.size();
-  AtomicFile file(path);
   file.write(&length, sizeof length);
   file.write(text);
-  for (const auto& [name, tensor] : contents.tensors) {
-    const at::Tensor numbers = tensor.cpu().contiguous();
+  for (const TensorToWrite& each : tensors) {
+    const at::Tensor numbers = each.numbers().cpu().contiguous();
+    if (numbers.scalar_type() != each.type || numbers.nbytes() != each.bytes())
+      throw std::logic_error("other numbers of " + each.name + " than were announced");
     file.write(numbers.const_data_ptr(), numbers.nbytes());
   }
+}
+
+std::uint64_t TensorToWrite::bytes() const {
+  auto size_of_all = static_cast<std::uint64_t>(at::elementSize(type));
+  for (const std::int64_t count : shape) size_of_all *= static_cast<std::uint64_t>(count);
+  return size_of_all;
+}
+
+void save_safetensors(const SafeTensors& contents, const std::filesystem::path& path) {
+  std::vector<TensorToWrite> tensors;
+  for (const auto& [name, tensor] : contents.tensors)
+    tensors.push_back({name, tensor.scalar_type(), tensor.sizes().vec(), [&tensor = tensor] { return tensor; }});
+  AtomicFile file(path);
+  write_safetensors(file, tensors, contents.metadata);
   file.commit();
 }
 
@@ -73,7 +112,7 @@ SafeTensorsFile::SafeTensorsFile(const std::filesystem::path& path) : file_(path
   metadata_ = std::move(header.metadata);
   for (SafeTensorsHeader::Entry& entry : header.entries)
     entries_.push_back({.name = std::move(entry.name),
-                        .type = scalar_type(entry.type).value(),
+                        .type = scalar_type(entry.type),
                         .shape = std::move(entry.shape),
                         .begin = entry.begin,
                         .end = entry.end});
@@ -109,6 +148,8 @@ void SafeTensorsFile::read_float32(const Entry& entry, std::int64_t first, at::T
 }
 
 at::Tensor SafeTensorsFile::tensor(const Entry& entry) const {
+  if (!is_in_use(entry.type))
+    throw Error(expected_got(path().string() + ": " + entry.name, names_in_use, type_name(entry.type)));
   const bool widened = at::isReducedFloatingType(entry.type);
   at::Tensor numbers = at::empty(entry.shape, widened ? at::kFloat : entry.type);
   if (entry.begin == entry.end) return numbers;

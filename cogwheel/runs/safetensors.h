@@ -13,12 +13,31 @@
 #include "cogwheel/core/files/random_access_file.h"
 #include "cogwheel/runs/safetensors_header.h"
 
+namespace cogwheel {
+class AtomicFile;
+}
+
 namespace cogwheel::runs {
 
 struct SafeTensors {
-  std::map<std::string, at::Tensor> tensors;  // float32, float64 or int64; float16 and bfloat16 are read as float32
+  // Of float32, float64, int64, int32 or uint8; float16 and bfloat16 are read as float32.
+  std::map<std::string, at::Tensor> tensors;
   std::map<std::string, std::string> metadata;
 };
+
+// A tensor that is made when it is its turn to be written.
+struct TensorToWrite {
+  std::string name;
+  at::ScalarType type;
+  std::vector<std::int64_t> shape;
+  std::function<at::Tensor()> numbers;  // of this type, as many as the shape says
+
+  std::uint64_t bytes() const;
+};
+
+// In the given order, one after the other. Throws Error for a type that SafeTensors lacks.
+void write_safetensors(AtomicFile& file, const std::vector<TensorToWrite>& tensors,
+                       const std::map<std::string, std::string>& metadata);
 
 // Replaces the file atomically. Tensors are written one after the other; those of a device are copied one at a time.
 void save_safetensors(const SafeTensors& contents, const std::filesystem::path& path);
@@ -47,7 +66,7 @@ class SafeTensorsFile {
   const std::vector<Entry>& entries() const { return entries_; }
   const Entry* find(const std::string& name) const;
 
-  // Throws Error where the file cannot be read.
+  // Throws Error where the file cannot be read, or for a type that SafeTensors lacks.
   at::Tensor tensor(const Entry& entry) const;  // float16 and bfloat16 as float32
   // Into a tensor of the same type and as many numbers, on any device.
   void read_into(const Entry& entry, at::Tensor target) const;

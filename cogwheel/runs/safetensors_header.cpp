@@ -82,8 +82,21 @@ std::pair<nlohmann::json, std::uint64_t> header_of(const RandomAccessFile& file)
 }  // namespace
 
 std::int64_t bytes_of_type(std::string_view type) {
-  constexpr std::array<std::pair<std::string_view, std::int64_t>, 7> known{
-      {{"F32", 4}, {"F64", 8}, {"I64", 8}, {"I32", 4}, {"U8", 1}, {"F16", 2}, {"BF16", 2}}};
+  constexpr std::array<std::pair<std::string_view, std::int64_t>, 15> known{{{"F32", 4},
+                                                                             {"F64", 8},
+                                                                             {"I64", 8},
+                                                                             {"I32", 4},
+                                                                             {"U8", 1},
+                                                                             {"F16", 2},
+                                                                             {"BF16", 2},
+                                                                             {"BOOL", 1},
+                                                                             {"I8", 1},
+                                                                             {"I16", 2},
+                                                                             {"U16", 2},
+                                                                             {"U32", 4},
+                                                                             {"U64", 8},
+                                                                             {"F8_E4M3", 1},
+                                                                             {"F8_E5M2", 1}}};
   const auto* const found =
       std::find_if(known.begin(), known.end(), [&](const auto& each) { return each.first == type; });
   return found == known.end() ? 0 : found->second;

@@ -16,12 +16,15 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/random_access_file.h"
 #include "cogwheel/core/files/scratch_folder.h"
+#include "cogwheel/interchange/architecture.h"
 #include "cogwheel/interchange/language_tokenizer.h"
+#include "cogwheel/interchange/transformers_config.h"
 #include "cogwheel/runs/safetensors_header.h"
 #include "cogwheel/tasks/encoders/sentence_table.h"
 #include "cogwheel/tasks/handwriting/stroke_files.h"
 #include "cogwheel/tasks/images/data/image_files.h"
 #include "cogwheel/tasks/images/data/image_source.h"
+#include "cogwheel/tasks/images/vision_transformer_options.h"
 #include "cogwheel/text/byte_pair_tokenizer.h"
 #include "cogwheel/text/byte_pairs/byte_alphabet.h"
 #include "cogwheel/text/byte_pairs/published_byte_pairs.h"
@@ -40,6 +43,9 @@
 #include "tasks/images/image_writers.h"
 
 namespace cogwheel {
+
+// The list of all tasks says it, which is not part of this program; the readers of configurations set another.
+runs::ModelOptions runs::model_of_task(std::string_view /*task*/) { return tasks::images::VisionTransformerOptions{}; }
 
 using namespace tasks::encoders;
 using namespace tasks::handwriting;
@@ -356,9 +362,39 @@ const std::vector<std::string> safetensors_seeds{
         std::string(26, 'n'),
     with_length("{}"), with_length(R"({"a":{"dtype":"U8","shape":[5],"data_offsets":[0,5]}})") + "12345"};
 
+const std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n##ü\n中\n";
+
+// Of whatever architecture it names, beside a vocabulary.
+void read_foreign_config(const std::string& bytes) {
+  static const ScratchFolder folder;
+  const std::filesystem::path path = folder / interchange::config_file;
+  std::ofstream(folder / "vocab.txt") << vocabulary;
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  interchange::ForeignConfig config(path);
+  interchange::find_architecture(config.architecture(), "a").read(config, folder.path());
+  config.finish();
+}
+
+const std::string transformers_keys =
+    R"("hidden_size":8,"num_hidden_layers":2,"num_attention_heads":2,"intermediate_size":16,"hidden_act":"gelu",)"
+    R"("hidden_dropout_prob":0.1,"attention_probs_dropout_prob":0.1,"layer_norm_eps":1e-12,)"
+    R"("id2label":{"0":"a","1":"b"},"label2id":null,"_name_or_path":"a"})";
+const std::vector<std::string> foreign_config_seeds{
+    R"({"architectures":["BertForMaskedLM"],"model_type":"bert","vocab_size":9,"max_position_embeddings":9,)"
+    R"("type_vocab_size":2,"position_embedding_type":"absolute","pad_token_id":0,)" +
+        transformers_keys,
+    R"({"architectures":["BertForSequenceClassification"],"model_type":"bert","vocab_size":9,"num_labels":2,)"
+    R"("problem_type":"single_label_classification","classifier_dropout":null,)" +
+        transformers_keys,
+    R"({"architectures":["ViTForImageClassification"],"model_type":"vit","image_size":8,"patch_size":4,)"
+    R"("num_channels":3,"qkv_bias":true,)" +
+        transformers_keys,
+    R"({"architectures":["UViT"],"img_size":8,"patch_size":4,"in_chans":3,"embed_dim":8,"depth":4,"num_heads":2,)"
+    R"("mlp_ratio":4,"qkv_bias":false,"mlp_time_embed":false,"num_classes":3,"id2label":{"0":"a","1":"b"}})",
+    R"({"architectures":["UViT"],"img_size":8,"clip_dim":10,"num_clip_token":2})"};
+
 const std::string comma_table = "sentence,label\n\"a, b\"\"c\"\"\",1\nd,0\n\"e\nf\",1\n";
 const std::string tab_table = "sentence\tlabel\na b\t1\nc\t0\n";
-const std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n##ü\n中\n";
 
 }  // namespace
 
@@ -392,6 +428,7 @@ const std::vector<Reader>& readers() {
       {"corpus_zstd", read_source<lines_zst>, {zstandard(lines_of_json)}},
       {"corpus_index", read_corpus_index, {SmallCorpus().holding("index.json")}},
       {"corpus_shard", read_shard, {SmallCorpus().holding("shard-00000.bin")}},
+      {"foreign_config", read_foreign_config, foreign_config_seeds},
       {"safetensors_header", read_safetensors, safetensors_seeds, repair_length},
       {"line_strokes", [](const std::string& bytes) { parse_line_strokes(bytes, "a"); }, {line_xml}},
       {"transcript", [](const std::string& bytes) { parse_transcript(bytes, "a"); }, {transcript}},

@@ -1,6 +1,7 @@
 """Runs of small models of every kind of layer, trained for two steps, for tests of what Python loads."""
 
 import os
+import resource
 import subprocess
 
 import torch
@@ -50,10 +51,12 @@ class Program:
         self.executable, self.work = executable, folder
         (folder / "text.txt").write_text("the quick brown fox jumps over the lazy dog. " * 60)
 
-    def __call__(self, *words, fails=False):
+    def __call__(self, *words, fails=False, file_bytes=None):
+        """No file may grow beyond `file_bytes`."""
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         command = [str(word) for word in (self.executable, *words)]
-        done = subprocess.run(command, cwd=self.work, env=environment, capture_output=True, text=True)
+        limit = (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))) if file_bytes else None
+        done = subprocess.run(command, cwd=self.work, env=environment, capture_output=True, text=True, preexec_fn=limit)
         assert (done.returncode != 0) == fails, done.stderr
         return done
 

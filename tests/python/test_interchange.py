@@ -1,6 +1,7 @@
 """Models of other programs, which are themselves as runs here, and back."""
 
 import json
+import struct
 
 import pytest
 import small_runs
@@ -212,3 +213,97 @@ def test_what_the_command_line_refuses(program):
     assert done.returncode == 1
     assert "expected softmax, the only attention of ViTForImageClassification, got cog" in done.stderr
     assert not never.exists()
+
+
+def bert_in_parts(program, name):
+    """A run of some size, and its export in parts."""
+    bert = Bert(True)
+    bert.write(program.work / f"{name}-there")
+    program("import", f"{name}-there", "--out", f"{name}-run")
+    program("export", f"{name}-run", "--out", f"{name}-back", "--shard-bytes", "20000")
+    return bert, program.work / f"{name}-back"
+
+
+def contents(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_parts_and_types_are_exported_as_the_package_reads_them(program):
+    safetensors = pytest.importorskip("safetensors.torch")
+    bert, back = bert_in_parts(program, "parts-out")
+    index = json.loads((back / "model.safetensors.index.json").read_text())
+    files = sorted(file.name for file in back.glob("model-*"))
+    assert sorted(set(index["weight_map"].values())) == files and files[0] == f"model-00001-of-{len(files):05}.safetensors" and len(files) >= 3
+    read = {name: tensor for file in files for name, tensor in safetensors.load_file(back / file).items()}
+    assert index["metadata"]["total_size"] == sum(tensor.nbytes for tensor in read.values())
+    assert read.keys() == bert.weights.keys() == index["weight_map"].keys()
+    assert all(torch.equal(read[name], tensor) for name, tensor in bert.weights.items())
+    program("import", "parts-out-back", "--out", "parts-out-again")
+    again, first = (read_tensors(program.work / f"parts-out-{run}/checkpoint.safetensors") for run in ("again", "run"))
+    assert all(torch.equal(again[name], tensor) for name, tensor in first.items())
+
+    for dtype, kind in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
+        program("export", "parts-out-run", "--out", "parts-out-back", "--dtype", dtype, "--overwrite")
+        assert not list(back.glob("model-*")) and not (back / "model.safetensors.index.json").exists()
+        read = safetensors.load_file(back / "model.safetensors")
+        assert all(torch.equal(read[name], tensor.to(kind)) for name, tensor in bert.weights.items())
+        assert json.loads((back / "config.json").read_text())["torch_dtype"] == str(kind).removeprefix("torch.")
+    assert "--shard-bytes: expected at least 1" in program("export", "parts-out-run", "--out", "x", "--shard-bytes", "0", fails=True).stderr
+    assert "dtype: expected one of fp32, bf16, fp16, got int4" in program("export", "parts-out-run", "--out", "x", "--dtype", "int4", fails=True).stderr
+
+
+def test_a_disk_that_fills_leaves_the_older_export_whole(program):
+    """Of whatever size a file may be, the export fails in one line, and neither it nor an import leaves half of anything."""
+    _, back = bert_in_parts(program, "full")
+    before = contents(back)
+    size = max(len(file) for file in before.values())
+    for limit in (100, size - 1):
+        options = {"file_bytes": limit, "fails": True}
+        done = program("export", "full-run", "--out", "full-back", "--overwrite", "--shard-bytes", "20000", **options)
+        assert "expected a file that can be written, got File too large" in done.stderr and done.stderr.count("\n") == 1, done.stderr
+        assert contents(back) == before
+        done = program("export", "full-run", "--out", f"full-{limit}", "--shard-bytes", "20000", **options)
+        assert [file.name for file in (program.work / f"full-{limit}").iterdir()] == [".cogwheel"]
+        done = program("import", "full-back", "--out", f"full-in-{limit}", **options)
+        assert done.stderr.count("\n") == 1 and not (program.work / f"full-in-{limit}/checkpoint.safetensors").exists()
+    program("export", "full-run", "--out", "full-100", "--overwrite")
+
+
+def test_damaged_folders_are_refused_in_one_line(program):
+    bert, back = bert_in_parts(program, "bad")
+    first = sorted(back.glob("model-*"))[0]
+    whole, config = first.read_bytes(), json.loads((back / "config.json").read_text())
+    (length,) = struct.unpack("<Q", whole[:8])
+    header = json.loads(whole[8 : 8 + length])
+    name, entry = next((name, entry) for name, entry in header.items() if name != "__metadata__")
+
+    def refused(*expected):
+        done = program("import", "bad-back", "--out", "bad-never", fails=True)
+        assert all(text in done.stderr for text in expected) and done.stderr.count("\n") == 1, done.stderr
+        assert not (program.work / "bad-never").exists()
+
+    def with_header(changed, numbers=whole[8 + length :]):
+        text = json.dumps(changed).encode()
+        first.write_bytes(struct.pack("<Q", len(text)) + text + numbers)
+
+    first.write_bytes(struct.pack("<Q", 1 << 62) + whole[8:])
+    refused(first.name, f"a header of {1 << 62} bytes in a file of {len(whole)}")
+    with_header(header | {name: entry | {"data_offsets": [0, 1 << 60], "shape": [1 << 58]}})
+    refused(first.name, "an impossible offsets")
+    with_header(header | {"again": entry})
+    refused(first.name, "of the numbers instead of")
+    with_header(header | {name: entry | {"dtype": "F4"}})
+    refused(first.name, "an impossible type F4")
+    first.write_bytes(whole[: len(whole) // 2])
+    refused(first.name)
+    first.write_bytes(b"\x80\x02}q\x00.")
+    refused(first.name, "expected a safetensors file, got a pickle")
+    first.unlink()
+    refused(first.name, "No such file or directory")
+    first.write_bytes(whole)
+    for changed, text in (({"architectures": ["GPT9"]}, "architectures: expected one of"), ({"architectures": None}, "expected a list of one name, got none"),
+                          ({"hidden_size": 1 << 20}, "expected"), ({"num_hidden_layers": 10_000}, "no such tensor")):  # fmt: skip
+        (back / "config.json").write_text(json.dumps(config | changed))
+        refused(text)
+    (back / "config.json").unlink()
+    refused("config.json: expected a file that can be read, got No such file or directory")

@@ -56,9 +56,13 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
 }
 
 AtomicFile::~AtomicFile() {
-  if (descriptor_ < 0) return;
-  ::close(descriptor_);
+  if (committed_) return;
+  close();
   ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::close() {
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
 }
 
 void AtomicFile::write(const void* data, std::size_t bytes) {
@@ -72,10 +76,16 @@ void AtomicFile::write(const void* data, std::size_t bytes) {
   }
 }
 
-void AtomicFile::commit() {
+void AtomicFile::finish() {
+  if (descriptor_ < 0) return;
   if (::fsync(descriptor_) != 0) refuse(path_, "a file that can be written");
+  close();
+}
+
+void AtomicFile::commit() {
+  finish();
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) refuse(path_, "a file that can be replaced");
-  ::close(std::exchange(descriptor_, -1));
+  committed_ = true;
   sync_folder_of(path_);
 }
 

@@ -20,13 +20,20 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();  // without commit, the new contents are discarded and an older file stays
 
+  const std::filesystem::path& path() const { return path_; }
   void write(const void* data, std::size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
+  // Nothing more will be written: all is on the disk, still under the temporary name. Of several files that belong
+  // together, each is finished before any is committed.
+  void finish();
   void commit();
 
  private:
+  void close();
+
   std::filesystem::path path_, temporary_;
   int descriptor_ = -1;
+  bool committed_ = false;
 };
 
 // Throws Error where a file of that name cannot be written. Asked before something that takes long to make.

@@ -49,7 +49,8 @@ at::Tensor attention_weights(const at::Tensor& query, const at::Tensor& key, std
                              const AttentionOptions& options = {});
 
 // The scores of `attention` before the row map, [B, H, N, M], −∞ where a key is hidden; H counts both sub-heads of a
-// difference. ALiBi is part of the scores of maps that have no exponent. Of a dense mechanism they are the entries of its matrix, scale · q·k.
+// difference. ALiBi is part of the scores of maps that have no exponent. Of a dense mechanism they are the entries of
+// its matrix, scale · q·k.
 at::Tensor attention_scores(const at::Tensor& query, const at::Tensor& key, std::string_view mechanism = "softmax",
                             const AttentionOptions& options = {});
 

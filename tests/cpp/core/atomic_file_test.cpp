@@ -33,6 +33,24 @@ TEST(AtomicFile, LeavesTheOldFileUntilCommitted) {
   EXPECT_EQ(entries(folder.path()), 1);
 }
 
+TEST(AtomicFile, IsFinishedBeforeItIsCommitted) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("file", "old"), other = folder.write("other", "old");
+  {
+    AtomicFile file(path), discarded(other);
+    file.write("new");
+    discarded.write("new");
+    file.finish();
+    discarded.finish();
+    EXPECT_EQ(read_file(path), "old");
+    EXPECT_EQ(entries(folder.path()), 4);
+    file.commit();
+  }
+  EXPECT_EQ(read_file(path), "new");
+  EXPECT_EQ(read_file(other), "old");
+  EXPECT_EQ(entries(folder.path()), 2);
+}
+
 TEST(AtomicFile, TellsBeforeWhetherItCouldBeWritten) {
   const TemporaryFolder folder;
   const auto path = folder.write("file", "old");

@@ -75,8 +75,8 @@ TEST(Interchange, ExportsARunOnDisk) {
   EXPECT_EQ(export_run(runs::RunFolder::open(run), back).architecture, "ViTForImageClassification");
   expect_same_bits(runs::load_safetensors(back / "model.safetensors").tensors, vit_example().weights);
   EXPECT_THROW(export_run(runs::RunFolder::open(run), back), UsageError);
-  EXPECT_NO_THROW(export_run(runs::RunFolder::open(run), back, true));
-  EXPECT_THROW(export_run(runs::RunFolder::open(run), run, true), Error);  // a run is no export
+  EXPECT_NO_THROW(export_run(runs::RunFolder::open(run), back, {.overwrite = true}));
+  EXPECT_THROW(export_run(runs::RunFolder::open(run), run, {.overwrite = true}), Error);  // a run is no export
   EXPECT_TRUE(std::filesystem::exists(run / "config.toml"));
 }
 

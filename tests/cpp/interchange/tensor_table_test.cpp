@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "cogwheel/interchange/foreign_weights.h"
 #include "cogwheel/runs/safetensors.h"
 #include "support/error_of.h"
 #include "support/temporary_folder.h"
