@@ -16,7 +16,7 @@
 #include "cogwheel/interchange/tokenizers_json.h"
 #include "cogwheel/text/byte_pair_tokenizer.h"
 #include "cogwheel/text/open_tokenizer.h"
-#include "cogwheel/text/piece_pairs/piece_pair_tokenizer.h"
+#include "cogwheel/text/piece_pair_tokenizer.h"
 #include "cogwheel/text/sentence_tokenizer.h"
 
 namespace cogwheel::interchange {

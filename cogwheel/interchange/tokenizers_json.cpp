@@ -12,7 +12,7 @@
 #include "cogwheel/text/byte_pairs/published_byte_pairs.h"
 #include "cogwheel/text/byte_tokenizer.h"
 #include "cogwheel/text/character_tokenizer.h"
-#include "cogwheel/text/piece_pairs/piece_pair_tokenizer.h"
+#include "cogwheel/text/piece_pair_tokenizer.h"
 #include "cogwheel/text/sentence_tokenizer.h"
 #include "cogwheel/text/sentencepiece/sentencepiece_model_check.h"
 

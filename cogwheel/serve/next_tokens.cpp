@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/text/tokenizer.h"
 
 namespace cogwheel::serve {
 namespace {

@@ -9,7 +9,7 @@
 #include "cogwheel/core/encoding/base64.h"
 #include "cogwheel/core/encoding/sha256.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/text/piece_pairs/piece_pair_tokenizer.h"
+#include "cogwheel/text/piece_pair_tokenizer.h"
 #include "cogwheel/text/sentencepiece/sentencepiece_model_check.h"
 #include "cogwheel/text/sentencepiece/sentencepiece_module.h"
 

@@ -13,7 +13,7 @@
 #include "cogwheel/text/byte_pairs/byte_pair_learning.h"
 #include "cogwheel/text/byte_tokenizer.h"
 #include "cogwheel/text/character_tokenizer.h"
-#include "cogwheel/text/piece_pairs/piece_pair_tokenizer.h"
+#include "cogwheel/text/piece_pair_tokenizer.h"
 #include "cogwheel/text/sentence_tokenizer.h"
 #include "cogwheel/text/word_piece.h"
 

@@ -3,7 +3,7 @@
 
 #include "cogwheel/text/byte_pairs/byte_pair_vocabulary.h"
 #include "cogwheel/text/byte_pairs/published_tokens.h"
-#include "cogwheel/text/piece_pairs/piece_pair_tokenizer.h"
+#include "cogwheel/text/piece_pairs/piece_pair_vocabulary.h"
 
 namespace cogwheel::text {
 namespace {

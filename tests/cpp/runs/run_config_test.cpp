@@ -114,8 +114,8 @@ TEST(RunConfig, ChecksEachValue) {
                      "model.position: expected rotary (the nearest");
   expect_usage_error([] { parse_config("[model]\nnorm = \"batch\""); },
                      "model.norm: expected one of layer, rms, got batch");
-  expect_usage_error([] { parse_config("[model]\nactivation = \"relu\""); },
-                     "model.activation: expected one of gelu, swiglu, gelu_tanh, got relu");
+  expect_usage_error([] { parse_config("[model]\nactivation = \"sine\""); },
+                     "model.activation: expected one of gelu, swiglu, gelu_tanh, got sine");
   expect_usage_error([] { parse_config("[model]\ndropout = 1"); },
                      "model.dropout: expected at least 0 and below 1, got 1");
   expect_usage_error([] { parse_config("[model]\ndropout = nan"); }, "below 1, got nan");

@@ -6,7 +6,7 @@
 
 #include "cogwheel/core/encoding/utf8.h"
 #include "cogwheel/text/open_tokenizer.h"
-#include "cogwheel/text/piece_pairs/piece_pair_tokenizer.h"
+#include "cogwheel/text/piece_pair_tokenizer.h"
 #include "cogwheel/text/sentence_tokenizer.h"
 #include "support/error_of.h"
 #include "support/temporary_folder.h"
@@ -94,7 +94,7 @@ TEST(PiecePairs, RefuseOtherKindsByName) {
         {"unk_token", "<unk>"},
         {"fuse_unk", true},
         {"vocab", {{"<unk>", 0}, {"▁", 1}, {"a", 2}, {"▁a", 3}}},
-        {"merges", {{"▁", "a"}}}}}};
+        {"merges", nlohmann::json::array({nlohmann::json::array({"▁", "a"})})}}}};
   const auto path = folder.write("tokenizer.json", good.dump());
   EXPECT_EQ(open_tokenizer(path)->encode("a b"), (Tokens{3, 1, 0}));
   const auto refused = [&](const char* pointer, const nlohmann::json& value, const std::string& expected) {
@@ -113,7 +113,8 @@ TEST(PiecePairs, RefuseOtherKindsByName) {
   refused("/normalizer", {{"type", "NFKC"}}, "normalizer: expected Prepend or Replace of a space by ▁, got NFKC");
   refused("/decoder", {{"type", "Metaspace"}},
           "decoder: expected Replace of ▁ by a space, ByteFallback, Fuse, and Strip or nothing, got Metaspace");
-  refused("/model/merges", {{"a", "a"}}, "expected merges that make tokens, got another in merge 1");
+  refused("/model/merges", nlohmann::json::array({nlohmann::json::array({"a", "a"})}),
+          "expected merges that make tokens, got another in merge 1");
 }
 
 // Our own file with a byte changed anywhere is read or refused.

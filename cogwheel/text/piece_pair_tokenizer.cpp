@@ -1,4 +1,4 @@
-#include "cogwheel/text/piece_pairs/piece_pair_tokenizer.h"
+#include "cogwheel/text/piece_pair_tokenizer.h"
 
 #include <algorithm>
 #include <limits>
