@@ -111,6 +111,8 @@ Enum value_of(std::span<const std::string_view> names, const std::string& text, 
 
 void write(Json& json, const auto& value) { json = value; }
 void write(Json& json, const std::optional<double>& value) { json = value ? Json(*value) : Json(); }
+void read(const Json& json, auto* slot) { json.get_to(*slot); }
+void read(const Json& json, std::optional<double>* slot) { *slot = json.get<double>(); }
 
 template <class Options>
 Json json_of(Options options) {
@@ -120,14 +122,6 @@ Json json_of(Options options) {
   return json;
 }
 
-template <class T>
-struct Value {
-  using Type = T;
-};
-template <class T>
-struct Value<std::optional<T>> {
-  using Type = T;
-};
 bool fits(const Json& json, const std::string*) { return json.is_string(); }
 bool fits(const Json& json, const bool*) { return json.is_boolean(); }
 bool fits(const Json& json, const double*) { return json.is_number(); }
@@ -154,7 +148,7 @@ void read(const Json& json, Options& options) {
     std::visit(
         [&](auto* slot) {
           if (!fits(value, slot)) throw UsageError(expected_got(name, expected_for(slot), value.dump()));
-          *slot = value.get<typename Value<std::remove_pointer_t<decltype(slot)>>::Type>();
+          read(value, slot);
         },
         field->slot);
   }
@@ -196,7 +190,7 @@ nlohmann::ordered_json description_of(const nn::AttentionLayerOptions& options) 
   const Mechanism& mechanism = find_mechanism(options.mechanism);
   Json json = json_of(options);
   json["head_dim"] = options.used_head_dim();
-  json["norm_epsilon"] = options.norm_epsilon.value_or(default_epsilon(nn::NormKind::rms));
+  json["norm_epsilon"] = options.used_norm_epsilon();
   json["sub_heads"] = mechanism.sub_heads();
   json["ties_keys"] = mechanism.ties_keys;
   json["operator"] = mechanism.operator_name;

@@ -192,10 +192,8 @@ DryRunTask dry_run_task(const runs::RunConfig& config) {
   const bool on_text = config.task.name == runs::TaskOptions().name;
   const bool vocabulary_given = runs::common(config.model).vocabulary_or_none() > 0;
   const auto exist = [](const std::vector<std::string>& paths) {
-    return !paths.empty() && std::all_of(paths.begin(), paths.end(), [](const std::string& path) {
-      std::error_code problem;
-      return std::filesystem::exists(path, problem);
-    });
+    return !paths.empty() &&
+           std::all_of(paths.begin(), paths.end(), [](const std::string& path) { return path_exists(path); });
   };
   const bool there = exist(config.data.text) || exist(config.data.corpus);
   if (on_text && vocabulary_given && !there && entry.random != nullptr)

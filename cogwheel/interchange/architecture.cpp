@@ -1,5 +1,7 @@
 #include "cogwheel/interchange/architecture.h"
 
+#include <fmt/format.h>
+
 #include <array>
 
 #include "cogwheel/core/error.h"

@@ -12,7 +12,6 @@
 #include "cogwheel/interchange/tensor_table.h"
 #include "cogwheel/runs/configuration/run_config.h"
 #include "cogwheel/runs/run_folder.h"
-#include "cogwheel/tasks/encoders/encoder_layers.h"
 
 namespace cogwheel::interchange {
 
@@ -58,9 +57,6 @@ const Architecture& find_architecture(std::string_view name, std::string_view wh
 // The first that has such models, or that of the name, where one is given. Throws Error, after `what`, where none has
 // them.
 const Architecture& architecture_of(const runs::ModelOptions& model, std::string_view what, std::string_view name = {});
-
-// As `lack`, of the layers of encoders: attention that is no softmax in some layer, or positions that are not learned.
-std::string lack_of_layers(const tasks::encoders::EncoderLayerOptions& options, std::string_view architecture);
 
 // The names of classes that a run keeps, and where a file has none, "0", "1", …
 runs::RunFile class_names_file(const std::vector<std::string>& names, std::int64_t count);

@@ -65,13 +65,18 @@ double ForeignConfig::number(const std::string& key, const Range<double>& range)
   return number(key, 0, range);
 }
 
+std::string ForeignConfig::known_word(const std::string& key, const nlohmann::json& value,
+                                      const std::vector<std::string>& known) const {
+  const std::string word = value.is_string() ? value.get<std::string>() : "";
+  if (!value.is_string() || std::find(known.begin(), known.end(), word) == known.end())
+    refuse(key, expected_names(word, known), value.dump());
+  return word;
+}
+
 std::string ForeignConfig::word(const std::string& key, const std::string& otherwise,
                                 const std::vector<std::string>& known) {
   const nlohmann::json* value = find(key);
-  if (value == nullptr) return otherwise;
-  if (!value->is_string() || std::find(known.begin(), known.end(), value->get<std::string>()) == known.end())
-    refuse(key, expected_names(value->is_string() ? value->get<std::string>() : "", known), value->dump());
-  return value->get<std::string>();
+  return value == nullptr ? otherwise : known_word(key, *value, known);
 }
 
 std::vector<std::string> ForeignConfig::words(const std::string& key, const std::vector<std::string>& known) {
@@ -79,11 +84,7 @@ std::vector<std::string> ForeignConfig::words(const std::string& key, const std:
   std::vector<std::string> words;
   if (value == nullptr) return words;
   if (!value->is_array()) refuse(key, "a list", value->dump());
-  for (const nlohmann::json& each : *value) {
-    if (!each.is_string() || std::find(known.begin(), known.end(), each.get<std::string>()) == known.end())
-      refuse(key, expected_names(each.is_string() ? each.get<std::string>() : "", known), each.dump());
-    words.push_back(each.get<std::string>());
-  }
+  for (const nlohmann::json& each : *value) words.push_back(known_word(key, each, known));
   return words;
 }
 

@@ -47,6 +47,8 @@ class ForeignConfig {
   [[noreturn]] void refuse(const std::string& key, const std::string& expected, const std::string& got) const;
 
  private:
+  std::string known_word(const std::string& key, const nlohmann::json& value,
+                         const std::vector<std::string>& known) const;
   ForeignConfig(std::filesystem::path path, std::string prefix, nlohmann::json json);
   const nlohmann::json* find(const std::string& key);
 

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/interchange/exported_weights.h"
 #include "cogwheel/interchange/foreign_config.h"
 #include "cogwheel/runs/foreign_file.h"
@@ -55,11 +55,6 @@ Index read_index(const std::filesystem::path& path) {
   return index;
 }
 
-bool is_there(const std::filesystem::path& path) {
-  std::error_code problem;
-  return std::filesystem::exists(path, problem);
-}
-
 }  // namespace
 
 bool ForeignTensor::is_float() const {
@@ -90,12 +85,12 @@ void ForeignWeights::add(const std::filesystem::path& path) {
 }
 
 ForeignWeights::ForeignWeights(const std::filesystem::path& folder) : path_(folder / foreign_weights_file) {
-  if (is_there(path_)) {
+  if (path_exists(path_)) {
     add(path_);
     return;
   }
-  if (!is_there(folder / foreign_index_file)) {
-    if (is_there(folder / "pytorch_model.bin") || is_there(folder / "pytorch_model.bin.index.json"))
+  if (!path_exists(folder / foreign_index_file)) {
+    if (path_exists(folder / "pytorch_model.bin") || path_exists(folder / "pytorch_model.bin.index.json"))
       throw Error(
           expected_got(path_.string(), "a safetensors file",
                        fmt::format("pytorch_model.bin alone, a pickle; to convert it where it is trusted, with the "

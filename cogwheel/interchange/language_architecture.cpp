@@ -1,44 +1,14 @@
 #include "cogwheel/interchange/language_architecture.h"
 
-#include <ATen/ops/cat.h>
-#include <ATen/ops/full.h>
 #include <fmt/format.h>
 
 #include <utility>
 
-#include "cogwheel/core/range.h"
+#include "cogwheel/interchange/added_rows.h"
 #include "cogwheel/interchange/language_tokenizer.h"
 #include "cogwheel/interchange/transformers_config.h"
-#include "cogwheel/tasks/language/language_model.h"
 
 namespace cogwheel::interchange {
-namespace {
-
-using tasks::language::layer_mechanism;
-
-nn::TransformerBlockOptions first_layer(const LanguageModelOptions& options) {
-  return tasks::language::layer_options(options, 0);
-}
-
-// Rows as language_tokenizer.h says: the mean of all, with a bias that keeps their token from being drawn.
-void add_rows(ModelToWrite& model, std::int64_t count) {
-  constexpr double never = -10'000;
-  const auto grown = [&](const char* name, const auto& row) {
-    const auto found = model.weights.find(name);
-    if (found == model.weights.end()) return;
-    std::vector<at::Tensor> parts{found->second};
-    for (std::int64_t added = 0; added < count; ++added) parts.push_back(row(found->second));
-    found->second = at::cat(parts);
-  };
-  const auto mean = [](const at::Tensor& rows) { return rows.mean(at::IntArrayRef{0}, true); };
-  grown("token_embedding", mean);
-  grown("head.weight", mean);
-  grown("head.bias", [&](const at::Tensor& biases) { return at::full({1}, never, biases.options()); });
-  model.config.model.as<LanguageModelOptions>().vocabulary += count;
-}
-
-}  // namespace
-
 const LanguageModelOptions* language_options(const runs::ModelOptions& model) {
   return model.get_if<LanguageModelOptions>();
 }
@@ -50,27 +20,24 @@ void HeldOptions::refuse(std::string_view key, std::string_view expected, std::s
 
 void HeldOptions::expect_mechanism(const std::string& name) {
   for (std::int64_t layer = 0; layer < options_.layers; ++layer)
-    if (const std::string found = layer_mechanism(options_, layer); found != name)
+    if (const std::string found = tasks::language::layer_mechanism(options_, layer); found != name)
       return refuse(fmt::format("mechanism of layer {}", layer), name, found);
 }
 
 double used_norm_epsilon(const LanguageModelOptions& options) {
-  const nn::TransformerBlockOptions block = first_layer(options);
-  return block.norm_epsilon.value_or(default_epsilon(block.norm));
+  return options.norm_epsilon > 0 ? options.norm_epsilon : default_epsilon(tasks::language::norm_kind(options));
 }
 
 double used_head_norm_epsilon(const LanguageModelOptions& options) {
-  return first_layer(options).attention.head_norm_epsilon;
+  return options.head_norm_epsilon > 0 ? options.head_norm_epsilon : nn::default_head_norm_epsilon;
 }
 
 void set_norm_epsilon(LanguageModelOptions& options, double epsilon) {
-  options.norm_epsilon = 0;
-  if (used_norm_epsilon(options) != epsilon) options.norm_epsilon = epsilon;
+  options.norm_epsilon = epsilon == default_epsilon(tasks::language::norm_kind(options)) ? 0 : epsilon;
 }
 
 void set_head_norm_epsilon(LanguageModelOptions& options, double epsilon) {
-  options.head_norm_epsilon = 0;
-  if (used_head_norm_epsilon(options) != epsilon) options.head_norm_epsilon = epsilon;
+  options.head_norm_epsilon = epsilon == nn::default_head_norm_epsilon ? 0 : epsilon;
 }
 
 void skip_language_keys(ForeignConfig& config) {
@@ -108,6 +75,7 @@ ForeignModel language_run(const LanguageModelOptions& options, const std::filesy
   read.notes = std::move(notes);
   read.notes.insert(read.notes.end(), tokenizer.notes.begin(), tokenizer.notes.end());
   read.config.task.name = runs::TaskOptions{}.name;
+  if (!tokenizer.kind.empty()) read.config.data.tokenizer = tokenizer.kind;
   read.config.model = options;
   return read;
 }

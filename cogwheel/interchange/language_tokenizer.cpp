@@ -7,7 +7,6 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <system_error>
 #include <utility>
 
 #include "cogwheel/core/error.h"
@@ -28,13 +27,10 @@ constexpr const char *tokenizer_settings = "tokenizer_config.json", *generation_
                      *model_settings = "config.json", *chat_template_text = "chat_template.jinja",
                      *pieces_file = "tokenizer.model", *tokenizers_file = "tokenizer.json";
 
-bool has_file(const Path& path) {
-  std::error_code problem;
-  return std::filesystem::exists(path, problem);
+// Without keys where the folder lacks the file.
+nlohmann::json settings_in(const Path& path) {
+  return path_exists(path) ? json_object(path) : nlohmann::json::object();
 }
-
-// Null where the folder lacks the file.
-nlohmann::json settings_in(const Path& path) { return has_file(path) ? json_object(path) : nlohmann::json::object(); }
 
 // The tokens under a key: a number, or a list of some; none where it is missing.
 std::vector<Token> token_ids(const Path& path, const nlohmann::json& settings, const char* key) {
@@ -123,7 +119,7 @@ std::shared_ptr<const text::Tokenizer> with_ends(std::shared_ptr<const text::Tok
 
 std::optional<runs::RunFile> chat_template(const Path& folder, const nlohmann::json& settings) {
   nlohmann::ordered_json kept;
-  if (has_file(folder / chat_template_text))
+  if (path_exists(folder / chat_template_text))
     kept = read_file(folder / chat_template_text);
   else if (settings.contains("chat_template") && !settings["chat_template"].is_null())
     kept = settings["chat_template"];
@@ -139,7 +135,7 @@ std::optional<runs::RunFile> chat_template(const Path& folder, const nlohmann::j
 ImportedTokenizer read_language_tokenizer(const Path& folder, std::int64_t vocabulary) {
   ImportedTokenizer read;
   const auto any_of = [&](std::initializer_list<const char*> names) {
-    return std::any_of(names.begin(), names.end(), [&](const char* name) { return has_file(folder / name); });
+    return std::any_of(names.begin(), names.end(), [&](const char* name) { return path_exists(folder / name); });
   };
   if (!any_of({tokenizers_file, pieces_file, "vocab.json", "merges.txt"})) {
     read.notes.push_back(
@@ -165,6 +161,7 @@ ImportedTokenizer read_language_tokenizer(const Path& folder, std::int64_t vocab
     ends.beginning.reset();
   if (ends != text::TextEnds{tokenizer->beginning(), tokenizer->end_of_document()})
     tokenizer = with_ends(tokenizer, ends, folder.string());
+  read.kind = tokenizer->kind();
   read.files.push_back({runs::tokenizer_file, tokenizer->to_json()});
   if (auto kept = chat_template(folder, settings)) read.files.push_back(std::move(*kept));
   return read;
@@ -224,14 +221,14 @@ ExportedTokenizer exported_tokenizer(const text::Tokenizer& tokenizer, std::stri
 
 ExportedTokenizer language_tokenizer_files(const Path& run, std::int64_t vocabulary, std::int64_t context) {
   const Path path = run / runs::tokenizer_file, template_path = run / runs::chat_template_file;
-  if (!has_file(path)) {
+  if (!path_exists(path)) {
     ExportedTokenizer made;
     made.notes.push_back("the run has no tokenizer: the export has weights alone");
     made.files.push_back(generation_file(made));
     return made;
   }
   nlohmann::json chat_template;
-  if (has_file(template_path)) {
+  if (path_exists(template_path)) {
     const nlohmann::json kept = json_object(template_path);
     if (!kept.contains("chat_template")) throw Error(expected_got(template_path.string(), "a chat template", "none"));
     chat_template = kept["chat_template"];

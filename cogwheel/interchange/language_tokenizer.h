@@ -16,6 +16,7 @@
 namespace cogwheel::interchange {
 
 struct ImportedTokenizer {
+  std::string kind = {};                  // Tokenizer::kind; empty where there is none
   std::vector<runs::RunFile> files = {};  // of the run: its tokenizer, and a chat template; none where there is none
   std::vector<std::string> notes = {};    // in a line each
 };

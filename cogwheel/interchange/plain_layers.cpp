@@ -1,7 +1,8 @@
+#include "cogwheel/interchange/plain_layers.h"
+
 #include <fmt/format.h>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/interchange/architecture.h"
 #include "cogwheel/tasks/encoders/encoder_stack.h"
 
 namespace cogwheel::interchange {

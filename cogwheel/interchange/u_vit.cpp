@@ -7,6 +7,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/interchange/architecture.h"
+#include "cogwheel/interchange/plain_layers.h"
 #include "cogwheel/interchange/transformers_config.h"
 #include "cogwheel/runs/class_names.h"
 #include "cogwheel/tasks/images/u_vit_options.h"

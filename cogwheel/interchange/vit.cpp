@@ -5,6 +5,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/interchange/architecture.h"
+#include "cogwheel/interchange/plain_layers.h"
 #include "cogwheel/interchange/transformers_config.h"
 #include "cogwheel/tasks/images/vision_transformer_options.h"
 

@@ -56,6 +56,12 @@ std::string projection_name(const AttentionLayerOptions& options, const Mechanis
   return options.memory ? "query" : mechanism.ties_keys ? "query_value" : "query_key_value";
 }
 
+// Each head by itself, [..., width], in the type of the gain, or bfloat16 where products are.
+at::Tensor normed_heads(const at::Tensor& heads, const at::Tensor& gain, double epsilon) {
+  return norm_of_sum(heads.to(gain.scalar_type()), {}, gain, {}, NormKind::rms, epsilon, BFloat16Products::enabled())
+      .normed;
+}
+
 std::int64_t total(const std::vector<std::int64_t>& widths) {
   return std::accumulate(widths.begin(), widths.end(), std::int64_t{0});
 }
@@ -216,19 +222,12 @@ AttentionLayerImpl::Heads AttentionLayerImpl::project(const at::Tensor& x, const
   return {query, placed(HookPlace::rotated_key, normed_key(context.hooked(HookPlace::key, key))), value};
 }
 
-at::Tensor AttentionLayerImpl::normed(const at::Tensor& heads, const at::Tensor& gain, double epsilon) {
-  return norm_of_sum(heads.to(gain.scalar_type()), {}, gain, {}, NormKind::rms, epsilon, BFloat16Products::enabled())
-      .normed;
-}
-
 at::Tensor AttentionLayerImpl::normed_query(const at::Tensor& heads) const {
-  if (!query_norm_.defined()) return heads;
-  return normed(heads, query_norm_, options_.norm_epsilon.value_or(default_epsilon(NormKind::rms)));
+  return query_norm_.defined() ? normed_heads(heads, query_norm_, options_.used_norm_epsilon()) : heads;
 }
 
 at::Tensor AttentionLayerImpl::normed_key(const at::Tensor& heads) const {
-  if (!key_norm_.defined()) return normed_query(heads);
-  return normed(heads, key_norm_, options_.norm_epsilon.value_or(default_epsilon(NormKind::rms)));
+  return key_norm_.defined() ? normed_heads(heads, key_norm_, options_.used_norm_epsilon()) : normed_query(heads);
 }
 
 AttentionLayerImpl::Projected AttentionLayerImpl::project_heads(const at::Tensor& x, const ForwardContext& context) {
@@ -274,11 +273,10 @@ AttentionLayerImpl::Projected AttentionLayerImpl::project_heads(const at::Tensor
 }
 
 AttentionLayerImpl::Heads AttentionLayerImpl::project_memory(const at::Tensor& x, const ForwardContext& context) {
-  const auto made = [&](HookPlace place, const at::Tensor& split, auto&& after) {
-    return after(context.hooked(place, split)).transpose(1, 2);
+  const auto hooked = [&](HookPlace place, const at::Tensor& made, std::int64_t heads) {
+    return context.hooked(place, split_heads(made, heads));
   };
-  const at::Tensor query = made(HookPlace::query, split_heads(projection_(x), options_.heads),
-                                [&](const at::Tensor& heads) { return normed_query(heads); });
+  const at::Tensor query = normed_query(hooked(HookPlace::query, projection_(x), options_.heads)).transpose(1, 2);
   auto* state = static_cast<MemoryState*>(context.layer_state);
   if (state != nullptr && state->key.defined()) return {query, state->key, state->value};
   if (!context.memory.defined())
@@ -286,10 +284,8 @@ AttentionLayerImpl::Heads AttentionLayerImpl::project_memory(const at::Tensor& x
         expected_got("context: memory", "[batch, tokens, " + std::to_string(options_.width) + "]", "none"));
   const std::int64_t shared = options_.used_key_value_heads();
   const auto parts = memory_projection_(context.memory).chunk(2, -1);
-  const at::Tensor key = made(HookPlace::key, split_heads(parts[0], shared),
-                              [&](const at::Tensor&heads) { return normed_key(heads); }),
-                   value = made(HookPlace::value, split_heads(parts[1], shared / mechanism_.sub_heads()),
-                                [](const at::Tensor&heads) { return heads; });
+  const at::Tensor key = normed_key(hooked(HookPlace::key, parts[0], shared)).transpose(1, 2),
+                   value = hooked(HookPlace::value, parts[1], shared / mechanism_.sub_heads()).transpose(1, 2);
   return {query, key, value};
 }
 
@@ -475,9 +471,7 @@ at::Tensor AttentionLayerImpl::combine(const at::Tensor& attended, const Forward
   at::Tensor by_token = attended;  // [B, N, heads, width]
   if (is_difference(mechanism_)) {
     // The factor cancels the scale of the norm, so that training starts with the gradients of plain attention.
-    by_token = norm_of_sum(by_token.to(head_norm_.scalar_type()), {}, head_norm_ * (1 - lambda_init_), {},
-                           NormKind::rms, options_.head_norm_epsilon, BFloat16Products::enabled())
-                   .normed;
+    by_token = normed_heads(by_token, head_norm_ * (1 - lambda_init_), options_.head_norm_epsilon);
     by_token = context.hooked(HookPlace::normed_heads, by_token);
   }
   const auto output = [&] { return output_(by_token.flatten(2)); };

@@ -23,6 +23,7 @@
 #include <string>
 
 #include "cogwheel/attention/mechanisms/catalogue.h"
+#include "cogwheel/nn/residual_norm.h"
 #include "cogwheel/nn/rotary.h"
 #include "cogwheel/nn/token_mixer.h"
 #include "cogwheel/nn/weights/linear.h"
@@ -48,9 +49,10 @@ struct AttentionLayerOptions {
   std::string score = "dot";    // of a query and a key (ops/pairwise/scores.h), whose weights the layer learns
   bool alibi = false;           // causal scores fall with the distance: see alibi_slopes
   bool query_key_norm = false;  // an RMSNorm of each query and each key, before positions
-  std::optional<double> norm_epsilon = {};  // of these; that of RMSNorm unless given
-  double head_norm_epsilon = 1e-5;          // of the norm of heads of a difference of two maps
+  std::optional<double> norm_epsilon = {};               // of these; that of RMSNorm unless given
+  double head_norm_epsilon = default_head_norm_epsilon;  // of the norm of heads of a difference of two maps
 
+  double used_norm_epsilon() const { return norm_epsilon.value_or(default_epsilon(NormKind::rms)); }
   std::int64_t used_head_dim() const { return head_dim == 0 ? width / heads : head_dim; }
   std::int64_t used_key_value_heads() const { return key_value_heads == 0 ? heads : key_value_heads; }
 };
@@ -103,8 +105,8 @@ class AttentionLayerImpl : public TokenMixer {
     bool changed = false;  // else what the kernels computed stands
   };
   Projected project_heads(const at::Tensor& x, const ForwardContext& context);
-  static at::Tensor normed(const at::Tensor& heads, const at::Tensor& gain, double epsilon);
-  at::Tensor normed_query(const at::Tensor& heads) const;  // [..., head_dim], as they are without such norms
+  // [..., head_dim], as they are where there is no norm.
+  at::Tensor normed_query(const at::Tensor& heads) const;
   at::Tensor normed_key(const at::Tensor& heads) const;
   Heads project(const at::Tensor& x, const ForwardContext& context);
   Heads project_memory(const at::Tensor& x, const ForwardContext& context);

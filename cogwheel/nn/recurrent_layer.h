@@ -28,8 +28,7 @@ namespace cogwheel::nn {
 struct RecurrentLayerOptions {
   std::int64_t width = 0;
   std::int64_t heads = 0;
-  std::int64_t head_dim =
-      0;  // of keys, 0: width / heads; values are as wide, or twice where the paper's layer expands them
+  std::int64_t head_dim = 0;  // of keys, 0: width / heads; of values as much, or twice where the paper expands them
   std::string mechanism = "linear_attention";
   std::int64_t layer = 0, layers = 1;            // lower bounds of gates and some initial values depend on the depth
   bool bias = true;                              // of the projections; gates have biases in any case

@@ -4,8 +4,6 @@
 
 namespace cogwheel::nn {
 
-double default_epsilon(NormKind kind) { return kind == NormKind::layer ? 1e-5 : 1e-6; }
-
 NormOfSum norm_of_sum(const at::Tensor& x, const at::Tensor& delta, const at::Tensor& weight, const at::Tensor& bias,
                       NormKind kind, double epsilon, bool in_bfloat16) {
   const auto [normed, sum, moments] = ops::norm_of_sum(x, ops::or_none(delta), weight, ops::or_none(bias),

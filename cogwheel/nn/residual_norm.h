@@ -2,16 +2,9 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include "cogwheel/nn/options/norm_kind.h"
+
 namespace cogwheel::nn {
-
-enum class NormKind {
-  layer,  // (x − mean) / √(variance + 1e-5), with weights, and biases if asked (torch::nn::LayerNorm: both or neither)
-  rms,  // x / √(mean(x²) + 1e-6), with weights only; Zhang and Sennrich, "Root Mean Square Layer Normalization"
-        // (2019), eq. 4
-};
-
-// The ε under the root of each.
-double default_epsilon(NormKind kind);
 
 struct NormOfSum {
   at::Tensor sum, normed;

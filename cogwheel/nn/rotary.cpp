@@ -16,11 +16,6 @@
 
 namespace cogwheel::nn {
 
-const std::vector<std::string>& rotary_scaling_names() {
-  static const std::vector<std::string> names{"none", "linear", "llama3"};
-  return names;
-}
-
 void check(const RotaryOptions& options, const std::string& prefix) {
   const auto name = [&](const char* option) { return prefix + option; };
   constexpr double largest = 1e30;
@@ -31,7 +26,7 @@ void check(const RotaryOptions& options, const std::string& prefix) {
   if (!(options.base > 1) || !std::isfinite(options.base))
     throw UsageError(expected_got(name("base"), "above 1", number_text(options.base)));
   const RotaryScaling& scaling = options.scaling;
-  const std::vector<std::string>& rules = rotary_scaling_names();
+  static const std::vector<std::string> rules{"none", "linear", "llama3"};
   if (std::find(rules.begin(), rules.end(), scaling.rule) == rules.end())
     throw UsageError(expected_got(name("scaling"), expected_names(scaling.rule, rules), scaling.rule));
   expect_within(name("factor"), scaling.factor, Range<double>{.min = 1, .max = largest});

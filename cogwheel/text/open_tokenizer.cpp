@@ -20,14 +20,9 @@ namespace cogwheel::text {
 namespace fs = std::filesystem;
 namespace {
 
-bool is_there(const fs::path& path) {
-  std::error_code problem;
-  return fs::exists(path, problem);
-}
-
 std::shared_ptr<const Tokenizer> of_vocab_and_merges(const fs::path& folder) {
   for (const char* name : {"vocab.json", "merges.txt"})
-    if (!is_there(folder / name))
+    if (!path_exists(folder / name))
       throw Error(expected_got(folder.string(), "vocab.json and merges.txt", std::string("no ") + name));
   return std::make_shared<BytePairTokenizer>(vocab_and_merges(folder / "vocab.json", folder / "merges.txt"),
                                              (folder / "vocab.json").string());
@@ -48,10 +43,10 @@ std::shared_ptr<const Tokenizer> of_pieces(const fs::path& file, const fs::path&
 
 std::shared_ptr<const Tokenizer> of_folder(const fs::path& folder) {
   const fs::path file = folder / "tokenizer.json", model = folder / "tokenizer.model";
-  if (is_there(file) && is_there(model)) return of_pieces(file, model);
+  if (path_exists(file) && path_exists(model)) return of_pieces(file, model);
   for (const fs::path& path : {file, model})
-    if (is_there(path)) return open_tokenizer(path);
-  if (is_there(folder / "vocab.json") || is_there(folder / "merges.txt")) return of_vocab_and_merges(folder);
+    if (path_exists(path)) return open_tokenizer(path);
+  if (path_exists(folder / "vocab.json") || path_exists(folder / "merges.txt")) return of_vocab_and_merges(folder);
   throw Error(
       expected_got(folder.string(), "tokenizer.json, tokenizer.model, or vocab.json and merges.txt", "none of them"));
 }

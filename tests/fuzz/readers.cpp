@@ -379,6 +379,10 @@ const std::string transformers_keys =
     R"("hidden_size":8,"num_hidden_layers":2,"num_attention_heads":2,"intermediate_size":16,"hidden_act":"gelu",)"
     R"("hidden_dropout_prob":0.1,"attention_probs_dropout_prob":0.1,"layer_norm_eps":1e-12,)"
     R"("id2label":{"0":"a","1":"b"},"label2id":null,"_name_or_path":"a"})";
+const std::string llama_keys =
+    R"("hidden_size":8,"num_hidden_layers":2,"num_attention_heads":2,"num_key_value_heads":1,"head_dim":4,)"
+    R"("intermediate_size":16,"hidden_act":"silu","rms_norm_eps":1e-6,"max_position_embeddings":8,)"
+    R"("tie_word_embeddings":false,"bos_token_id":0,"eos_token_id":[1,2]})";
 const std::vector<std::string> foreign_config_seeds{
     R"({"architectures":["BertForMaskedLM"],"model_type":"bert","vocab_size":9,"max_position_embeddings":9,)"
     R"("type_vocab_size":2,"position_embedding_type":"absolute","pad_token_id":0,)" +
@@ -391,7 +395,23 @@ const std::vector<std::string> foreign_config_seeds{
         transformers_keys,
     R"({"architectures":["UViT"],"img_size":8,"patch_size":4,"in_chans":3,"embed_dim":8,"depth":4,"num_heads":2,)"
     R"("mlp_ratio":4,"qkv_bias":false,"mlp_time_embed":false,"num_classes":3,"id2label":{"0":"a","1":"b"}})",
-    R"({"architectures":["UViT"],"img_size":8,"clip_dim":10,"num_clip_token":2})"};
+    R"({"architectures":["UViT"],"img_size":8,"clip_dim":10,"num_clip_token":2})",
+    R"({"architectures":["LlamaForCausalLM"],"model_type":"llama","vocab_size":9,"attention_bias":true,"mlp_bias":true,)"
+    R"("rope_parameters":{"rope_type":"llama3","rope_theta":1e4,"factor":8.0,"low_freq_factor":1.0,)"
+    R"("high_freq_factor":4.0,"original_max_position_embeddings":8},)" +
+        llama_keys,
+    R"({"architectures":["MistralForCausalLM"],"model_type":"mistral","vocab_size":9,"sliding_window":4,)" + llama_keys,
+    R"({"architectures":["Qwen2ForCausalLM"],"model_type":"qwen2","vocab_size":9,"use_sliding_window":true,)"
+    R"("sliding_window":4,"max_window_layers":0,"layer_types":["sliding_attention","sliding_attention"],)" +
+        llama_keys,
+    R"({"architectures":["Qwen3ForCausalLM"],"model_type":"qwen3","vocab_size":9,"use_sliding_window":false,)" +
+        llama_keys,
+    R"({"architectures":["DiffLlamaForCausalLM"],"model_type":"diffllama","lambda_std_dev":0.1,"vocab_size":9,)"
+    R"("rope_theta":1e4,"rope_scaling":{"type":"linear","factor":2},)" +
+        llama_keys,
+    R"({"architectures":["GPT2LMHeadModel"],"model_type":"gpt2","vocab_size":9,"n_positions":8,"n_embd":8,"n_layer":2,)"
+    R"("n_head":2,"n_inner":null,"activation_function":"gelu_new","layer_norm_epsilon":1e-5,"resid_pdrop":0.1,)"
+    R"("embd_pdrop":0.1,"attn_pdrop":0.0,"tie_word_embeddings":true,"eos_token_id":1})"};
 
 const std::string comma_table = "sentence,label\n\"a, b\"\"c\"\"\",1\nd,0\n\"e\nf\",1\n";
 const std::string tab_table = "sentence\tlabel\na b\t1\nc\t0\n";

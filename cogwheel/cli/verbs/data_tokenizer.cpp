@@ -121,9 +121,8 @@ void export_tokenizer(const ExportTokenizerArguments& arguments) {
 }
 
 constexpr const char* tokenizer_help =
-    "tokenizer.json of a run or of Hugging Face's tokenizers, vocab.json and merges.txt, a .model of SentencePiece, or "
-    "a "
-    "folder with one of these";
+    "tokenizer.json of a run or of Hugging Face's tokenizers, vocab.json and merges.txt, a .model of SentencePiece, "
+    "or a folder with one of these";
 
 void add_file_command(CLI::App& tokenizer, const char* name, const char* help, void (*run)(const std::string& path)) {
   CLI::App* command = tokenizer.add_subcommand(name, help);
@@ -165,6 +164,7 @@ void add_data_tokenizer_command(CLI::App& data) {
   add_file_command(*tokenizer, "show", "Print what a tokenizer is", show_tokenizer);
   add_file_command(*tokenizer, "encode", "Tokens of texts: a JSON string a line in, an array of tokens out",
                    encode_lines);
+  add_file_command(*tokenizer, "decode", "Texts of tokens: an array a line in, a JSON string out", decode_lines);
   const auto exported = std::make_shared<ExportTokenizerArguments>();
   command = tokenizer->add_subcommand("export", "Write a tokenizer as AutoTokenizer of transformers reads it");
   command->add_option("file", exported->path, tokenizer_help)->required()->type_name("FILE");
@@ -174,7 +174,6 @@ void add_data_tokenizer_command(CLI::App& data) {
       ->type_name("DIR");
   command->add_flag("--overwrite", exported->overwrite, "replace the export that --out holds");
   command->callback([exported] { export_tokenizer(*exported); });
-  add_file_command(*tokenizer, "decode", "Texts of tokens: an array a line in, a JSON string out", decode_lines);
 }
 
 }  // namespace cogwheel::cli

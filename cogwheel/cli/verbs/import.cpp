@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,7 +12,6 @@
 #include "cogwheel/core/files/scratch_folder.h"
 #include "cogwheel/interchange/import_run.h"
 #include "cogwheel/runs/task_entry.h"
-#include "cogwheel/text/tokenizer.h"
 
 namespace cogwheel::cli {
 namespace {
@@ -33,53 +33,42 @@ void expect_keys_of_task(const std::string& task, const std::vector<std::string>
   runs::make_task(config);
 }
 
-// The text that a language model is measured on, as tokens of the imported tokenizer.
-void set_text(interchange::ImportedModel& imported, const ImportArguments& arguments) {
-  const ScratchFolder folder;
-  for (const runs::RunFile& file : imported.files) write_file(folder / file.name, file.content);
-  const std::filesystem::path tokenizer = folder / runs::tokenizer_file;
-  if (!std::filesystem::exists(tokenizer)) {
-    if (!arguments.text.empty())
-      throw UsageError(expected_got("import: --text", "none for a model without a tokenizer", arguments.text));
-    return;
-  }
-  imported.config.data.tokenizer = text::load_tokenizer(tokenizer)->kind();
-  if (!arguments.text.empty()) imported.config.data.text = {arguments.text};
-  if (imported.config.data.text.empty() && imported.config.data.corpus.empty())
-    return expect_keys_of_task(imported.config.task.name, arguments.assignments);
-  const auto task = runs::make_task(imported.config, folder.path());
-  imported.config = task->completed(imported.config);
-  for (const runs::RunFile& file : task->records()) imported.files.push_back(file);
-  for (const std::string& note : task->notes()) imported.notes.push_back(note);
-}
-
 // The data that the task is measured on, and settings of training; the weights decide the rest. Data are read as
 // `evaluate` will, with the files of the run, so that what does not fit is refused here.
 void set_task(interchange::ImportedModel& imported, const ImportArguments& arguments) {
   for (const std::string& assignment : arguments.assignments)
     if (assignment.starts_with("model.") || assignment.starts_with("task.name="))
       throw UsageError(expected_got("import: --set", "a key of the task, its data or training", assignment));
-  if (!arguments.assignments.empty()) runs::set_options(imported.config, arguments.assignments);
-  auto& values = imported.config.task.values;
-  const bool of_images = imported.config.task.name == "images" || imported.config.task.name == "diffusion";
+  runs::RunConfig& config = imported.config;
+  const std::string tokenizer = config.data.tokenizer;  // the model's own, whatever is set
+  if (!arguments.assignments.empty()) runs::set_options(config, arguments.assignments);
+  config.data.tokenizer = tokenizer;
+  auto& values = config.task.values;
+  const bool of_images = config.task.name == "images" || config.task.name == "diffusion",
+             of_text = config.task.name == runs::TaskOptions{}.name,
+             has_tokenizer = std::any_of(imported.files.begin(), imported.files.end(),
+                                         [](const runs::RunFile&file) { return file.name == runs::tokenizer_file; });
+  const auto refuse = [](const char* option, const std::string& models, const std::string& got) {
+    throw UsageError(expected_got(std::string("import: ") + option, "none for a " + models, got));
+  };
   if (!arguments.images.empty() && !of_images)
-    throw UsageError(
-        expected_got("import: --images", "none for a run of the task " + imported.config.task.name, arguments.images));
+    refuse("--images", "run of the task " + config.task.name, arguments.images);
+  if (!arguments.text.empty() && !of_text) refuse("--text", "run of the task " + config.task.name, arguments.text);
+  if (!arguments.text.empty() && !has_tokenizer) refuse("--text", "model without a tokenizer", arguments.text);
   if (!arguments.images.empty()) values["images"] = arguments.images;
-  const bool of_text = imported.config.task.name == runs::TaskOptions{}.name;
-  if (!arguments.text.empty() && !of_text)
-    throw UsageError(
-        expected_got("import: --text", "none for a run of the task " + imported.config.task.name, arguments.text));
-  if (of_text) return set_text(imported, arguments);
+  if (!arguments.text.empty()) config.data.text = {arguments.text};
   const auto given = [&](const char* key) {
     return values.contains(key) && values[key] != runs::ConfigValue(std::string());
   };
-  if (of_images ? !given("images") : !given("sentences") && !given("held_out_sentences"))
-    return expect_keys_of_task(imported.config.task.name, arguments.assignments);
+  const bool has_data = of_images ? given("images")
+                        : of_text ? has_tokenizer && !(config.data.text.empty() && config.data.corpus.empty())
+                                  : given("sentences") || given("held_out_sentences");
+  if (!has_data) return expect_keys_of_task(config.task.name, arguments.assignments);
   const ScratchFolder folder;
   for (const runs::RunFile& file : imported.files) write_file(folder / file.name, file.content);
-  const auto task = runs::make_task(imported.config, folder.path());
-  imported.config = task->completed(imported.config);
+  const auto task = runs::make_task(config, folder.path());
+  config = task->completed(config);
+  for (const runs::RunFile& file : task->records()) imported.files.push_back(file);
   for (const std::string& note : task->notes()) imported.notes.push_back(note);
 }
 
@@ -101,7 +90,7 @@ void add_import_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("import", "Make a run of a model that another program trained");
   command
       ->add_option("folder", arguments->folder,
-                   "config.json, model.safetensors and, of a BERT, vocab.txt; `cogwheel list architectures`")
+                   "config.json, model.safetensors and a vocabulary or tokenizer; `cogwheel list architectures`")
       ->required()
       ->type_name("DIR");
   command

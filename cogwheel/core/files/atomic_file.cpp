@@ -154,6 +154,11 @@ std::string read_file_start(const std::filesystem::path& path, std::size_t bytes
   return contents;
 }
 
+bool path_exists(const std::filesystem::path& path) {
+  std::error_code problem;
+  return std::filesystem::exists(path, problem);
+}
+
 std::string read_file(const std::filesystem::path& path) {
   std::string contents;
   read_pieces(path, [&](std::string_view piece) { contents += piece; });

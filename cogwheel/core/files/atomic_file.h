@@ -45,6 +45,9 @@ void write_file(const std::filesystem::path& path, std::string_view contents);
 // Gives a file a second name, which replaces another file of that name; a copy where the file system has no such links.
 void link_file(const std::filesystem::path& from, const std::filesystem::path& to);
 
+// Whether there is something; false also where that cannot be found out.
+bool path_exists(const std::filesystem::path& path);
+
 std::string read_file(const std::filesystem::path& path);
 // The first bytes alone, at most so many: no more of a long file is read.
 std::string read_file_start(const std::filesystem::path& path, std::size_t bytes);

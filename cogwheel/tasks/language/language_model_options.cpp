@@ -149,7 +149,7 @@ nn::TransformerBlockOptions layer_options(const LanguageModelOptions& options, s
                                                      .hidden = options.feed_forward_width(),
                                                      .activation = nn::activation_of(options.activation),
                                                      .bias = options.bias},
-                                    .norm = options.norm == "rms" ? nn::NormKind::rms : nn::NormKind::layer,
+                                    .norm = norm_kind(options),
                                     .norm_bias = options.bias,
                                     .norm_epsilon = given(options.norm_epsilon)};
   if (options.head_norm_epsilon > 0) block.attention.head_norm_epsilon = options.head_norm_epsilon;

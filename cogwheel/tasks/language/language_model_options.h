@@ -9,7 +9,8 @@
 #include "cogwheel/attention/mechanisms/law_options.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/nn/mechanism_text.h"
-#include "cogwheel/nn/rotary.h"
+#include "cogwheel/nn/options/norm_kind.h"
+#include "cogwheel/nn/options/rotary_options.h"
 #include "cogwheel/runs/configuration/model_options.h"
 
 namespace cogwheel::tasks::language {
@@ -64,6 +65,10 @@ std::int64_t balanced_width(const LanguageModelOptions& options);
 void set_balanced_width(LanguageModelOptions& options, std::int64_t width);
 std::int64_t output_heads(const LanguageModelOptions& options);
 nn::MechanismText mechanism_text(const LanguageModelOptions& options, std::string_view what);
+
+inline nn::NormKind norm_kind(const LanguageModelOptions& options) {
+  return options.norm == "rms" ? nn::NormKind::rms : nn::NormKind::layer;
+}
 
 // How queries and keys are rotated by their positions; nothing where they are not.
 std::optional<nn::RotaryOptions> rotary_options(const LanguageModelOptions& options);

@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <system_error>
 #include <utility>
 
 #include "cogwheel/core/error.h"
@@ -19,11 +18,6 @@ const std::string preparation_file = "preparation.json";
 
 std::vector<std::string> files_of_shard(std::int64_t number) {
   return {shard_name(number, "json"), shard_name(number, "hashes"), shard_name(number)};
-}
-
-bool file_exists(const fs::path& path) {
-  std::error_code problem;
-  return fs::exists(path, problem);
 }
 
 RecordJson preparation_json(const CorpusOptions& options, const TokenizerRecord& tokenizer,
@@ -77,7 +71,7 @@ PreparationRecord::PreparationRecord(fs::path folder, const CorpusOptions& optio
   const RecordJson asked = preparation_json(options, tokenizer, sources);
   const fs::path path = folder_ / preparation_file;
   // What has no shard yet has nothing to lose.
-  if (file_exists(path) && file_exists(folder_ / shard_name(0, "json"))) {
+  if (path_exists(path) && path_exists(folder_ / shard_name(0, "json"))) {
     const RecordJson begun = RecordJson::parse(read_file(path), nullptr, false);
     if (!begun.is_object()) throw Error(expected_got(path.string(), "the record of a preparation", "something else"));
     expect_same_preparation(folder_, begun, asked);
@@ -94,7 +88,7 @@ void PreparationRecord::read_shards() {
   for (;;) {
     const std::int64_t number = std::ssize(state_.shards);
     const fs::path path = folder_ / shard_name(number, "json");
-    if (!file_exists(path)) return;
+    if (!path_exists(path)) return;
     const auto refuse = [&](const std::string& got) {
       throw Error(expected_got(path.string(), "the record of a shard",
                                got + "; remove " + folder_.string() + " to begin anew"));

@@ -14,7 +14,7 @@ from cogwheel.key_value_cache import KeyValueCache
 from cogwheel.nn.cache import LayerCache, MemoryCache, check_batch, positions_after
 from cogwheel.nn.layer import Layer, layer_of, seed_of_dropout
 from cogwheel.nn.mechanism import OfMechanism
-from cogwheel.nn.norm import norm_of_sum
+from cogwheel.nn.norm import normed_heads
 from cogwheel.nn.products import Linear, product, product_dtype
 from cogwheel.nn.rotary import Rotary, check_head_dim
 
@@ -183,8 +183,8 @@ class Attention(OfMechanism, Layer):
         query = parts[0].view(batch, tokens, self.heads, self.head_dim)
         key = query if self.ties_keys else parts[1].view(batch, tokens, self.key_value_heads, self.head_dim)
         if self.query_key_norm:
-            query = self._normed_head(query, self.query_norm)
-            key = query if self.ties_keys else self._normed_head(key, self.key_norm)
+            query = normed_heads(query, self.query_norm, self.norm_epsilon)
+            key = query if self.ties_keys else normed_heads(key, self.key_norm, self.norm_epsilon)
         if self.rotary is not None:
             query = self.rotary(query, positions)
             key = query if self.ties_keys else self.rotary(key, positions)
@@ -192,10 +192,6 @@ class Attention(OfMechanism, Layer):
         key = query if self.ties_keys else key.transpose(1, 2)
         values = parts[-1].view(batch, tokens, self.key_value_heads // self.sub_heads, self.head_dim * self.sub_heads)
         return query, key, values.transpose(1, 2)
-
-    def _normed_head(self, heads: Tensor, weight: Tensor) -> Tensor:
-        narrow = product_dtype(weight) == torch.bfloat16
-        return norm_of_sum(heads.to(weight.dtype), None, weight, None, centered=False, epsilon=self.norm_epsilon, wide=not narrow)[1]
 
     def _query(self, x: Tensor) -> Tensor:
         """Queries of a memory: those of its layer, or the first rows of the projection of all three."""
@@ -209,7 +205,7 @@ class Attention(OfMechanism, Layer):
 
     def _of_heads(self, made: Tensor, heads: int, norm: str) -> Tensor:
         split = made.unflatten(-1, (heads, self.head_dim))
-        return (self._normed_head(split, getattr(self, norm)) if self.query_key_norm else split).transpose(1, 2)
+        return (normed_heads(split, getattr(self, norm), self.norm_epsilon) if self.query_key_norm else split).transpose(1, 2)
 
     def _of_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         if self.reads_memory:

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cogwheel.nn.norm import norm_of_sum
-from cogwheel.nn.products import product_dtype
+from cogwheel.nn.norm import normed_heads
 
 
 class OfMechanism(torch.nn.Module):
@@ -60,6 +59,4 @@ class OfMechanism(torch.nn.Module):
         if self.sub_heads != 2:
             return by_token
         # The factor cancels the scale of the norm, so that training starts with the gradients of plain attention.
-        weight = self.head_norm * (1 - self.lambda_init)
-        narrow = product_dtype(self.head_norm) == torch.bfloat16
-        return norm_of_sum(by_token.to(weight.dtype), None, weight, None, centered=False, epsilon=self.head_norm_epsilon, wide=not narrow)[1]
+        return normed_heads(by_token, self.head_norm * (1 - self.lambda_init), self.head_norm_epsilon)

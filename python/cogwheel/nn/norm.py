@@ -23,6 +23,11 @@ def norm_of_sum(
     return x if delta is None else total, normed
 
 
+def normed_heads(heads: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+    """An RMSNorm of each head by itself, [..., width], in the dtype of its weight, or bfloat16 where products are."""
+    return norm_of_sum(heads.to(weight.dtype), None, weight, None, centered=False, epsilon=epsilon)[1]
+
+
 class Norm(torch.nn.Module):
     """LayerNorm (``"layer"``), (x − mean) / √(variance + ε), or RMSNorm (``"rms"``), x / √(mean(x²) + ε), times a weight.
 
