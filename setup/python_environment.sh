@@ -56,6 +56,13 @@ prepare_python() {  # prepare_python PACKAGE…: the Python packages wanted besi
   fi
 }
 
+# Without all that it requires: of that, tasks tested here import only what prepare_python is given, and three packages of the
+# rest are built from source, which takes longer than everything else together.
+prepare_lm_eval() {
+  read_environment lm-eval
+  [[ ! $missing_python ]] || needed_step lm-eval "lm-eval" pip install --no-compile --no-deps lm-eval==0.4.13
+}
+
 # What is in the build folder, by the way that `pip install .` goes too: scikit-build-core finds it built.
 install_cogwheel() {
   local stamp="$build/.installed"

@@ -199,6 +199,28 @@ const text::Tokenizer* TrainedModel::tokenizer_or_null() const {
   return has_one ? &tokenizer() : nullptr;
 }
 
+std::optional<std::int64_t> TrainedModel::beginning_token() const {
+  return with_value_errors([&]() -> std::optional<std::int64_t> {
+    const text::Tokenizer* known = tokenizer_or_null();
+    return known == nullptr ? std::nullopt : known->beginning();
+  });
+}
+
+std::optional<std::int64_t> TrainedModel::end_token() const {
+  return with_value_errors([&]() -> std::optional<std::int64_t> {
+    const text::Tokenizer* known = tokenizer_or_null();
+    return known == nullptr ? std::nullopt : known->end_of_document();
+  });
+}
+
+std::optional<std::int64_t> TrainedModel::token_before_texts() const {
+  return with_value_errors([&]() -> std::optional<std::int64_t> {
+    const text::Tokenizer* known = tokenizer_or_null();
+    if (known == nullptr) return std::nullopt;
+    return text::token_before_texts(*known, language_model().options().vocabulary);
+  });
+}
+
 std::string TrainedModel::generate(const std::vector<at::Tensor>& given, const std::string& options_text) const {
   return with_value_errors([&] {
     language_model();  // refuses others
@@ -399,6 +421,9 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
       .def("forward", &TrainedModel::forward)
       .def("tokens", &TrainedModel::tokens)
       .def("pieces", &TrainedModel::pieces)
+      .def("beginning_token", &TrainedModel::beginning_token)
+      .def("end_token", &TrainedModel::end_token)
+      .def("token_before_texts", &TrainedModel::token_before_texts)
       .def("generate", &TrainedModel::generate)
       .def("effective_attention", &TrainedModel::effective_attention)
       .def("patch_activations", &TrainedModel::patch_activations)

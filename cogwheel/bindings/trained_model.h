@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -63,6 +64,10 @@ class TrainedModel : public torch::CustomClassHolder {
   // text/text_tokens.h, with the tokenizer of the run; ValueError where it has none. Tokens are int64 [N].
   at::Tensor tokens(const std::string& text) const;
   std::vector<std::string> pieces(const at::Tensor& tokens) const;
+  // Tokenizer::beginning and end_of_document, and text::token_before_texts; none where the model has no tokenizer.
+  std::optional<std::int64_t> beginning_token() const;
+  std::optional<std::int64_t> end_token() const;
+  std::optional<std::int64_t> token_before_texts() const;
   // tasks/language/text_generation.h, of language models: the options are a JSON object of its options and those of
   // runs::SamplingOptions, and what is returned a JSON list. Without a tokenizer there are tokens alone.
   std::string generate(const std::vector<at::Tensor>& prompts, const std::string& options) const;

@@ -53,8 +53,8 @@ const std::vector<std::string>& run_files() {
                                               strokes_file,      classes_file,         samples_file,
                                               classifier_file,   "metrics.jsonl",      "checkpoint.safetensors",
                                               "inspection.json", evaluation_json_file, evaluation_page_file,
-                                              "samples.jsonl",   "changes.jsonl",      "spikes.jsonl",
-                                              chat_template_file};
+                                              harness_json_file, harness_page_file,    "samples.jsonl",
+                                              "changes.jsonl",   "spikes.jsonl",       chat_template_file};
   return names;
 }
 

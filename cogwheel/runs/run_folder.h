@@ -33,6 +33,9 @@ inline constexpr const char* trained_folder = "trained";
 // What `cogwheel evaluate` writes.
 inline constexpr const char *evaluation_json_file = "evaluation.json", *evaluation_page_file = "evaluation.html";
 
+// What `cogwheel evaluate --harness` writes.
+inline constexpr const char *harness_json_file = "harness.json", *harness_page_file = "harness.html";
+
 // Images that were drawn, where nobody says where they go.
 inline constexpr const char* samples_file = "samples.png";
 

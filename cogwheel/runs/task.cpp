@@ -26,6 +26,8 @@ std::string Task::continued(torch::nn::Module&, const std::string&, std::uint64_
   throw std::logic_error(expected_got("task " + description().name, "one that continues texts", "another"));
 }
 
+std::string Task::held_out_text(std::int64_t) const { return {}; }
+
 NarrowingCost Task::narrowing_cost(torch::nn::Module&, const TrainingOptions&, const KeptNumbers&) const {
   throw UsageError(
       expected_got("evaluate: --weights, --cache, --sink", "none for the task " + description().name, "one"));

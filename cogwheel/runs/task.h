@@ -128,6 +128,8 @@ class Task {
                                        const KeptNumbers& kept) const;
   // How the model of a task on texts (TaskEntry::reads_text) continues one: at temperature 0.8, up to 200 tokens.
   virtual std::string continued(torch::nn::Module& model, const std::string& prompt, std::uint64_t seed) const;
+  // The beginning of what a task on texts holds out, at most so many bytes; empty: it holds out no text.
+  virtual std::string held_out_text(std::int64_t bytes) const;
   // Whether a thorough inspection does what it is asked for.
   virtual bool generates_images() const { return false; }
 

@@ -40,6 +40,14 @@ std::vector<Token> tokens_of(const Tokenizer& tokenizer, std::string_view text, 
   return tokens;
 }
 
+std::optional<Token> token_before_texts(const Tokenizer& tokenizer, std::int64_t rows) {
+  if (const auto beginning = tokenizer.beginning()) return beginning;
+  if (const auto end = tokenizer.end_of_document()) return end;
+  if (tokenizer.kind() == "byte") return Token{0xff};
+  if (tokenizer.vocabulary() < rows) return static_cast<Token>(tokenizer.vocabulary());
+  return std::nullopt;
+}
+
 std::string token_piece(const Tokenizer& tokenizer, Token token) {
   if (const auto* sentences = dynamic_cast<const SentenceTokenizer*>(&tokenizer)) return sentences->piece(token);
   for (const SpecialToken& special : tokenizer.special_tokens())

@@ -1,5 +1,7 @@
 // A text that somebody types, as the tokens of a trained model.
 #pragma once
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +23,11 @@ void expect_known_words(const Tokenizer& tokenizer, std::string_view text, std::
 
 // Whether texts begin with a token of their own.
 bool begins_texts(const Tokenizer& tokenizer);
+
+// What stands before a text where something must: the token that begins texts, else the one that ends documents, else
+// 255 of bytes, which is nowhere in UTF-8, else the first of the `rows` of an embedding that is no token's; none: there
+// is none.
+std::optional<Token> token_before_texts(const Tokenizer& tokenizer, std::int64_t rows);
 
 // What a token says, in UTF-8: a byte that is no character by itself as "\xff".
 std::string token_piece(const Tokenizer& tokenizer, Token token);

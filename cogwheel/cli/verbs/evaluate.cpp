@@ -5,9 +5,11 @@
 #include <memory>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
+#include "cogwheel/cli/harness_evaluation.h"
 #include "cogwheel/cli/number_option.h"
 #include "cogwheel/cli/training.h"
 #include "cogwheel/compare/comparison_folder.h"
@@ -26,16 +28,20 @@ namespace cogwheel::cli {
 namespace {
 
 struct EvaluateArguments {
-  std::string run, out, weights, cache;
+  std::vector<std::string> runs;
+  std::string out, weights, cache;
   std::int64_t sink = -1;
   bool all_held_out = false;
   runs::ThoroughInspection inspection;
+  HarnessArguments harness;
   Definitions definitions;
+
+  const std::string& run() const { return runs.front(); }
 };
 
 std::string command_of(const EvaluateArguments& arguments) {
   const runs::ThoroughInspection& options = arguments.inspection;
-  std::string command = "cogwheel evaluate " + shell_word(arguments.run);
+  std::string command = "cogwheel evaluate " + shell_word(arguments.run());
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) command += fmt::format(" {} {}", name, shell_word(value));
   };
@@ -67,6 +73,19 @@ void expect_samples(const runs::ThoroughInspection& options) {
   refuse("--references", !options.references.empty());
 }
 
+// What lm-eval asks of a run has nothing to do with the measures of its task.
+void expect_no_measures(const EvaluateArguments& arguments) {
+  const auto refuse = [](const char* name, bool given) {
+    if (given) throw UsageError(expected_got(std::string("evaluate: ") + name, "none beside --harness", "it"));
+  };
+  expect_samples(arguments.inspection);
+  refuse("--samples", arguments.inspection.samples > 0);
+  refuse("--weights", !arguments.weights.empty());
+  refuse("--cache", !arguments.cache.empty());
+  refuse("--sink", arguments.sink >= 0);
+  refuse("--all-held-out", arguments.all_held_out);
+}
+
 // The folder of the page, which can be written. That of another run has a page of its own.
 std::filesystem::path place_of(const EvaluateArguments& arguments, const runs::RunFolder& run) {
   namespace fs = std::filesystem;
@@ -80,12 +99,24 @@ std::filesystem::path place_of(const EvaluateArguments& arguments, const runs::R
 }
 
 void evaluate(const EvaluateArguments& arguments) {
+  if (arguments.harness.given()) {
+    expect_no_measures(arguments);
+    evaluate_by_harness(arguments.harness, {.runs = arguments.runs,
+                                            .out = arguments.out,
+                                            .seed = arguments.inspection.seed,
+                                            .definitions = arguments.definitions});
+    return;
+  }
+  arguments.harness.expect_none();
+  if (arguments.runs.size() > 1)
+    throw UsageError(
+        expected_got("evaluate", "one run, or --harness with several", fmt::format("{} runs", arguments.runs.size())));
   expect_samples(arguments.inspection);
   const runs::KeptNumbers kept{.weights = nn::narrow_type("evaluate: --weights", arguments.weights),
                                .cache = nn::narrow_type("evaluate: --cache", arguments.cache),
                                .sink = arguments.sink};
   register_definitions(arguments.definitions);
-  const runs::RunFolder folder = runs::RunFolder::open(arguments.run);
+  const runs::RunFolder folder = runs::RunFolder::open(arguments.run());
   const std::filesystem::path out = place_of(arguments, folder);
   const runs::RunConfig config = runs::load_config(folder.config_path());
   const runs::EvaluationOfRun evaluation = [&] {
@@ -110,10 +141,13 @@ void evaluate(const EvaluateArguments& arguments) {
 void add_evaluate_command(CLI::App& app) {
   const auto arguments = std::make_shared<EvaluateArguments>();
   CLI::App* command = app.add_subcommand("evaluate", "Measure a trained model, and write a page of what it does");
-  command->add_option("run", arguments->run, "the folder of the run, such as runs/latest")
+  command->add_option("run", arguments->runs, "the folder of the run, such as runs/latest; of several with --harness")
       ->required()
       ->type_name("RUN");
-  command->add_option("--out", arguments->out, "folder of the page; by default that of the run")->type_name("DIR");
+  command
+      ->add_option("--out", arguments->out,
+                   "folder of the page; by default that of the run, of several the working folder")
+      ->type_name("DIR");
   command->add_flag("--all-held-out", arguments->all_held_out,
                     "of a run of a comparison: measure all that is held out, not the part of it that is compared");
   command
@@ -134,7 +168,7 @@ void add_evaluate_command(CLI::App& app) {
              "of the sampler; by default 50")
       ->type_name("N");
   add_number(*command, "--seed", inspection.seed, runs::sampling_seed_range,
-             "of what is drawn at random; by default that of the run")
+             "of what is drawn at random; by default that of the run, with --harness 1234 as lm-eval's")
       ->type_name("S");
   command
       ->add_option("--inception", inspection.inception,
@@ -145,6 +179,7 @@ void add_evaluate_command(CLI::App& app) {
       ->type_name("N");
   command->add_option("--references", inspection.references, "mean and covariance of other images' features")
       ->type_name("FILE");
+  add_harness_options(*command, arguments->harness);
   add_definition_options(*command, arguments->definitions);
   command->callback([arguments] { evaluate(*arguments); });
 }

@@ -61,14 +61,15 @@ int wait_for(pid_t child) {
 }  // namespace
 
 Process::Process(const std::vector<std::string>& command, const Options& options)
-    : output_(memory_file()), errors_(options.errors_in_output ? -1 : memory_file()) {
-  int problem = output_ < 0 || (errors_ < 0 && !options.errors_in_output) ? errno : 0;
+    : output_(memory_file()), errors_(options.errors_in_output || options.errors_shown ? -1 : memory_file()) {
+  int problem = output_ < 0 || (errors_ < 0 && !options.errors_in_output && !options.errors_shown) ? errno : 0;
   if (problem == 0) {
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     ::posix_spawn_file_actions_adddup2(&actions, output_, STDOUT_FILENO);
-    ::posix_spawn_file_actions_adddup2(&actions, options.errors_in_output ? output_ : errors_, STDERR_FILENO);
+    if (!options.errors_shown)
+      ::posix_spawn_file_actions_adddup2(&actions, options.errors_in_output ? output_ : errors_, STDERR_FILENO);
     if (!options.folder.empty()) ::posix_spawn_file_actions_addchdir_np(&actions, options.folder.c_str());
     // Signals that this process ignores would be ignored by the program too.
     posix_spawnattr_t attributes;

@@ -19,6 +19,7 @@ class Process {
     std::filesystem::path folder = {};          // its working folder; empty: the current one
     std::vector<std::string> environment = {};  // "NAME=value", added or replacing entries of the inherited one
     bool errors_in_output = false;              // errors go into the output, in the order written
+    bool errors_shown = false;                  // errors go where those of this process go, and are not captured
   };
 
   // Starts a program, looked up on PATH. Throws Error where it cannot be started.

@@ -95,6 +95,13 @@ class CorpusModelling : public LanguageModelTask {
     return continued_text(model, tokenizer(), prompt, seed);
   }
 
+  std::string held_out_text(std::int64_t bytes) const override {
+    const text::CorpusPart& part = first().part(text::CorpusSide::held_out);
+    std::vector<std::int64_t> read(static_cast<std::size_t>(std::min(part.tokens(), bytes)));
+    part.read(0, read);
+    return text_of(tokenizer(), std::vector<Token>(read.begin(), read.end()), bytes);
+  }
+
   runs::MeasuredValues evaluate(torch::nn::Module& model, const runs::TrainingOptions& training,
                                 runs::EvaluationPart part, nn::StatisticsOfHeads* heads) const override {
     const CorpusWindows windows(data_, context_of(model), training.seed);

@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "cogwheel/attention/mechanisms/layer_pattern.h"
@@ -38,6 +39,14 @@ std::string LanguageModelTask::continued_text(torch::nn::Module& module, const t
   options.seed = seed;
   options.vocabulary = tokenizer.vocabulary();
   return tokenizer.decode(sample(model, tokenizer.encode(prompt, "training.prompts"), options));
+}
+
+std::string LanguageModelTask::text_of(const text::Tokenizer& tokenizer, std::span<const Token> tokens,
+                                       std::int64_t bytes) {
+  const auto most = static_cast<std::size_t>(bytes);
+  std::string text = tokenizer.decode(tokens.first(std::min(tokens.size(), most)));
+  text.resize(std::min(text.size(), most));
+  return text;
 }
 
 std::int64_t LanguageModelTask::counted(const runs::Batch& batch) const { return runs::told_targets(batch); }

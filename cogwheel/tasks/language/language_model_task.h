@@ -27,6 +27,8 @@ class LanguageModelTask : public runs::Task {
   // Task::continued.
   static std::string continued_text(torch::nn::Module& model, const text::Tokenizer& tokenizer,
                                     const std::string& prompt, std::uint64_t seed);
+  // The first `bytes` of what tokens say, which may end within a character.
+  static std::string text_of(const text::Tokenizer& tokenizer, std::span<const Token> tokens, std::int64_t bytes);
   static LanguageModelImpl& model_of(torch::nn::Module& model);
   static std::int64_t context_of(const torch::nn::Module& model);
   // Sets the vocabulary in the options of a model. Throws UsageError, naming `decided_by`, where they say another.

@@ -77,6 +77,10 @@ class LanguageModelling : public LanguageModelTask {
     return continued_text(module, *data_->tokenizer, prompt, seed);
   }
 
+  std::string held_out_text(std::int64_t bytes) const override {
+    return text_of(*data_->tokenizer, data_->held_out, bytes);
+  }
+
   runs::MeasuredValues evaluate(torch::nn::Module& model, const runs::TrainingOptions& training,
                                 runs::EvaluationPart part, nn::StatisticsOfHeads* heads) const override {
     const Windows windows =

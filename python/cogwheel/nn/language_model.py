@@ -113,6 +113,21 @@ class LanguageModel(Model):
         """
         return self._with_tokenizer().tokens(text)
 
+    @property
+    def beginning_token(self) -> int | None:
+        """The token that begins texts, of the run's tokenizer; None where it has none, as a model without a tokenizer."""
+        return self._with_tokenizer().beginning_token()
+
+    @property
+    def end_token(self) -> int | None:
+        """The token that ends documents, in the same way."""
+        return self._with_tokenizer().end_token()
+
+    @property
+    def token_before_texts(self) -> int | None:
+        """What stands before a text where something must: the token that begins texts, else one that ends documents, else one that no text has."""
+        return self._with_tokenizer().token_before_texts()
+
     def pieces(self, tokens: Tensor) -> list[str]:
         """What each of ``tokens``, int64 [N], says."""
         return self._with_tokenizer().pieces(tokens)
@@ -226,9 +241,8 @@ class LanguageModel(Model):
                 raise ValueError(f"cache: expected {len(self.layers)} layers, got {len(cache)}")
             check_batch(cache, tokens, "language model")
             before = cache.lengths
-            positions = positions_after(cache, tokens) if positions is None else positions
         try:
-            return self._logits(tokens, positions, key_lengths, cu_seqlens, cache)
+            return self._logits_of(self._normed(tokens, positions, key_lengths, cu_seqlens, cache))
         except (ValueError, TypeError):
             if cache is not None:  # of the layers that have the tokens already
                 for layer in cache.layers:
@@ -236,9 +250,17 @@ class LanguageModel(Model):
                         layer.crop(before)
             raise
 
-    def _logits(
-        self, tokens: Tensor, positions: Tensor | None, key_lengths: Tensor | None, cu_seqlens: Tensor | None, cache: ModelCache | None
+    def _normed(
+        self,
+        tokens: Tensor,
+        positions: Tensor | None = None,
+        key_lengths: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        cache: ModelCache | None = None,
     ) -> Tensor:
+        """The stream after the last norm, [B, N, width]: what the logits are made of."""
+        if cache is not None and positions is None:
+            positions = positions_after(cache, tokens)
         x, delta = self._embedded(tokens, positions), None
         if self.training and self.dropout > 0:
             x = F.dropout(x, self.dropout)
@@ -247,7 +269,9 @@ class LanguageModel(Model):
             if not layer.is_recurrent:
                 keywords |= {"key_lengths": key_lengths, "positions": positions}
             x, delta = layer(x, delta=delta, split=True, **keywords)
-        normed = self.final_norm.of_sum(x, delta)[1]
+        return self.final_norm.of_sum(x, delta)[1]
+
+    def _logits_of(self, normed: Tensor) -> Tensor:
         logits = self.head(normed) if hasattr(self, "head") else product(normed, self.token_embedding)
         return logits.to(self.token_embedding.dtype)
 
