@@ -110,13 +110,17 @@ class CorpusModelling : public LanguageModelTask {
     return {{description_.decisive().name, means.front()}};
   }
 
+  runs::Batch held_out_windows_of(std::int64_t context, std::int64_t tokens, std::uint64_t seed) const override {
+    return CorpusWindows(data_, context, seed).evaluated_rows(tokens);
+  }
+
   runs::NarrowingCost narrowing_cost(torch::nn::Module& module, const runs::TrainingOptions& training,
                                      const runs::KeptNumbers& kept) const override {
     if (kept.sink >= 0)
       throw UsageError(expected_got("evaluate: --sink", "a run on a text, whose windows follow each other", "corpora"));
     LanguageModel model = nn::holder_of<LanguageModel>(module);
-    const CorpusWindows windows(data_, context_of(module), training.seed);
-    return language::narrowing_cost(model, windows.evaluated_rows(narrowing_cost_tokens), kept);
+    return language::narrowing_cost(
+        model, held_out_windows_of(context_of(module), narrowing_cost_tokens, training.seed), kept);
   }
 
   // As of a text: a passage that is held out, and what the model generates after it.

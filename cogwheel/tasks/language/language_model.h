@@ -42,6 +42,9 @@ class LanguageModelImpl : public torch::nn::Module {
   // What the layers from `layer` on and the head make of the residual stream before it, [B, N, width]: the rest of a
   // pass whose earlier layers are known. `layer` may be the number of layers. Without a state.
   at::Tensor forward_from(std::int64_t layer, const at::Tensor& stream, const nn::ForwardContext& context = {});
+  // What the head reads, [B, N, width], of a pass and of the rest of one.
+  at::Tensor states(const at::Tensor& tokens, const nn::ForwardContext& context = {});
+  at::Tensor states_from(std::int64_t layer, const at::Tensor& stream, const nn::ForwardContext& context = {});
   // The dropout of the options, for a context in training: the same seed drops the same elements.
   nn::Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
 
@@ -77,6 +80,7 @@ class LanguageModelImpl : public torch::nn::Module {
   nn::ForwardContext resolved(const at::Tensor& tokens, const nn::ForwardContext& context) const;
   at::Tensor embed(const at::Tensor& tokens, const nn::ForwardContext& context);
   nn::ResidualStream stream(const at::Tensor& tokens, const nn::ForwardContext& context);
+  nn::ResidualStream stream_from(std::int64_t layer, const at::Tensor& stream, const nn::ForwardContext& context);
   at::Tensor head_input(const nn::ResidualStream& stream, const nn::ForwardContext& context);
   at::Tensor logits(const nn::ResidualStream& stream, const nn::ForwardContext& context);
 

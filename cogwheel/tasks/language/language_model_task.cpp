@@ -41,6 +41,10 @@ std::string LanguageModelTask::continued_text(torch::nn::Module& module, const t
 
 std::int64_t LanguageModelTask::counted(const runs::Batch& batch) const { return runs::told_targets(batch); }
 
+runs::Batch LanguageModelTask::held_out_windows_of(std::int64_t, std::int64_t, std::uint64_t) const {
+  throw UsageError(expected_got("task", "one on a text or corpora, which hold some of it out", description().name));
+}
+
 at::Tensor LanguageModelTask::loss(torch::nn::Module& module, const runs::Batch& batch,
                                    std::uint64_t dropout_seed) const {
   LanguageModelImpl& model = model_of(module);

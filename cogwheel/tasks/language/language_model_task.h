@@ -23,6 +23,10 @@ class LanguageModelTask : public runs::Task {
   // The mean cross-entropy over targets that are not `ignored_target`.
   at::Tensor loss(torch::nn::Module& model, const runs::Batch& batch, std::uint64_t dropout_seed) const override;
 
+  // Of a task on a text or corpora, held-out windows of that many tokens: those that hold `tokens`, evenly spread; 0:
+  // all. Throws UsageError for another task.
+  virtual runs::Batch held_out_windows_of(std::int64_t context, std::int64_t tokens, std::uint64_t seed) const;
+
  protected:
   // Task::continued.
   static std::string continued_text(torch::nn::Module& model, const text::Tokenizer& tokenizer,

@@ -90,12 +90,16 @@ class LanguageModelling : public LanguageModelTask {
     return {{description_.decisive().name, means.front()}};
   }
 
-  runs::NarrowingCost narrowing_cost(torch::nn::Module& module, const runs::TrainingOptions&,
+  runs::Batch held_out_windows_of(std::int64_t context, std::int64_t tokens, std::uint64_t) const override {
+    const Windows found = held_out_windows(*data_, context, tokens);
+    return {found.inputs, found.targets};
+  }
+
+  runs::NarrowingCost narrowing_cost(torch::nn::Module& module, const runs::TrainingOptions& training,
                                      const runs::KeptNumbers& kept) const override {
     LanguageModel model = nn::holder_of<LanguageModel>(module);
-    const auto windows = [&](std::int64_t tokens) -> runs::Batch {
-      const Windows found = held_out_windows(*data_, context_of(module), tokens);
-      return {found.inputs, found.targets};
+    const auto windows = [&](std::int64_t tokens) {
+      return held_out_windows_of(context_of(module), tokens, training.seed);
     };
     runs::NarrowingCost cost{.kept = kept};
     if (kept.narrow()) cost = language::narrowing_cost(model, windows(narrowing_cost_tokens), kept);
