@@ -16,10 +16,10 @@
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/runs/task_options.h"
+#include "cogwheel/tasks/language/convertible.h"
 #include "cogwheel/tasks/language/language_model.h"
 #include "cogwheel/tasks/language/language_model_task.h"
 #include "cogwheel/tasks/language/load_language_model.h"
-#include "cogwheel/tasks/language/surgery/convertible.h"
 
 namespace cogwheel::interchange {
 namespace {
@@ -61,6 +61,8 @@ runs::RunConfig converted_config(runs::RunConfig config, const std::vector<std::
     throw UsageError(std::string("convert: ") + error.what());
   }
   model.feed_forward = model.feed_forward_width();
+  // What it learned from other runs is in the weights.
+  if (runs::find_task(config.task.name).reads_text) config.task.values.clear();
   config.definition = LayerPattern(model.mechanism).definition();
   return config;
 }
@@ -76,7 +78,7 @@ struct RunConversion::Models {
   runs::RunConfig before, after;
   std::shared_ptr<LanguageModel> given;
   LanguageModel made{nullptr};
-  std::vector<language::ConvertedPart> parts;
+  std::vector<nn::ConvertedPart> parts;
 
   std::shared_ptr<const runs::Task> task(const runs::RunConfig& config) const {
     return runs::make_task(config, folder.path());
@@ -103,7 +105,7 @@ RunConversion::RunConversion(const runs::RunFolder& run, const std::vector<std::
   models.after = converted_config(models.before, assignments, run.path().string());
   models.made = LanguageModel(models.after.model.as<LanguageModelOptions>());
   models.made->initialize(models.after.training.seed);
-  models.parts = language::convert_weights(**models.given, *models.made);
+  models.parts = nn::convert_weights(**models.given, *models.made);
 }
 
 RunConversion::RunConversion(RunConversion&&) noexcept = default;
@@ -111,7 +113,7 @@ RunConversion::~RunConversion() = default;
 
 const runs::RunConfig& RunConversion::before() const { return models_->before; }
 const runs::RunConfig& RunConversion::config() const { return models_->after; }
-const std::vector<language::ConvertedPart>& RunConversion::parts() const { return models_->parts; }
+const std::vector<nn::ConvertedPart>& RunConversion::parts() const { return models_->parts; }
 
 MeasuredConversion RunConversion::measure() const {
   const torch::NoGradGuard no_grad;
@@ -140,7 +142,7 @@ MeasuredConversion RunConversion::measure() const {
   return measured;
 }
 
-language::LayerSwaps RunConversion::one_by_one() const {
+interpret::LayerSwaps RunConversion::one_by_one() const {
   if (!has_data(models_->before))
     throw UsageError(expected_got("convert: --one-by-one", "a run with a text, or --text", "weights alone"));
   const auto task = models_->task(models_->before);
@@ -148,8 +150,8 @@ language::LayerSwaps RunConversion::one_by_one() const {
   if (on_text == nullptr)
     throw UsageError(expected_got("convert: --one-by-one", "a run on a text", "the task " + models_->before.task.name));
   const std::int64_t context = std::min((*models_->given)->options().context, models_->made->options().context);
-  return language::layer_swaps(*models_->given, models_->made,
-                               on_text->held_out_windows_of(context, measured_tokens, models_->before.training.seed));
+  return interpret::layer_swaps(*models_->given, models_->made,
+                                on_text->held_out_windows_of(context, measured_tokens, models_->before.training.seed));
 }
 
 runs::RunFolder RunConversion::write(const std::filesystem::path& folder, bool overwrite) const {

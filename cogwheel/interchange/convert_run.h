@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "cogwheel/interpret/layer_swaps.h"
+#include "cogwheel/nn/conversion/weight_conversion.h"
 #include "cogwheel/runs/configuration/run_config.h"
 #include "cogwheel/runs/run_folder.h"
-#include "cogwheel/tasks/language/surgery/layer_swaps.h"
-#include "cogwheel/tasks/language/surgery/weight_conversion.h"
 
 namespace cogwheel::interchange {
 
@@ -26,7 +26,7 @@ class RunConversion {
  public:
   // `assignments`: keys of [model], as of --set. What is new is drawn with the seed of the run's training. `text`: in
   // the place of what the run learned from, for an imported run, which has no data. Throws UsageError for another key,
-  // and for one that changes what a conversion keeps (tasks/language/surgery/convertible.h); Error where the run trains
+  // and for one that changes what a conversion keeps (tasks/language/convertible.h); Error where the run trains
   // no language model.
   RunConversion(const runs::RunFolder& run, const std::vector<std::string>& assignments,
                 const std::vector<std::string>& text = {});
@@ -35,12 +35,12 @@ class RunConversion {
 
   const runs::RunConfig& before() const;
   const runs::RunConfig& config() const;
-  const std::vector<tasks::language::ConvertedPart>& parts() const;
+  const std::vector<nn::ConvertedPart>& parts() const;
 
   // Over a part of what is held out, evenly spread, and the same for both where their contexts are the same.
   MeasuredConversion measure() const;
   // Throws UsageError where the run has no text.
-  tasks::language::LayerSwaps one_by_one() const;
+  interpret::LayerSwaps one_by_one() const;
 
   // A run of weights alone, as imported ones are (import_run.h). Throws what write_imported_run throws, and UsageError
   // for the folder of the run itself.

@@ -23,8 +23,8 @@ namespace {
 
 using interchange::MeasuredConversion;
 using interchange::RunConversion;
-using tasks::language::Fate;
-using tasks::language::LayerSwaps;
+using interpret::LayerSwaps;
+using nn::Fate;
 using Json = nlohmann::ordered_json;
 
 struct ConvertArguments {
@@ -58,7 +58,7 @@ void print_json(const RunConversion& conversion, const MeasuredConversion& measu
   json["tokens"] = measured.tokens;
   if (!measured.unknown.empty()) json["unknown"] = measured.unknown;
   if (swaps != nullptr) {
-    const auto cost_of = [&](const tasks::language::SwapCost& cost) -> Json {
+    const auto cost_of = [&](const interpret::SwapCost& cost) -> Json {
       return {{"loss", cost.loss}, {"divergence", cost.divergence}, {"agreement", cost.agreement}};
     };
     Json layers = Json::array();
@@ -78,7 +78,7 @@ void print_json(const RunConversion& conversion, const MeasuredConversion& measu
 
 // The layer whose swap costs most comes first: it is the one to leave as it is.
 void print_swaps(const RunConversion& conversion, const LayerSwaps& swaps) {
-  const auto cells = [&](std::string name, std::string mechanisms, const tasks::language::SwapCost& cost) {
+  const auto cells = [&](std::string name, std::string mechanisms, const interpret::SwapCost& cost) {
     return std::vector<std::string>{std::move(name),
                                     std::move(mechanisms),
                                     fmt::format("{:.4f}", cost.loss),
@@ -110,7 +110,7 @@ void print_text(const RunConversion& conversion, const MeasuredConversion& measu
                 const std::string& out) {
   const std::int64_t layers = runs::common(conversion.config().model).layers;
   for (const auto& [fate, name] : fates) {
-    const std::vector<std::string> lines = tasks::language::lines_of(conversion.parts(), fate, layers);
+    const std::vector<std::string> lines = nn::lines_of(conversion.parts(), fate, layers);
     if (lines.empty()) continue;
     fmt::print("{}\n", name);
     for (const std::string& line : lines) fmt::print("  {}\n", line);

@@ -64,8 +64,15 @@ class LanguageModelImpl : public torch::nn::Module {
   // expected.
   nn::ModelState make_state(std::int64_t batch, nn::NumberType keys = nn::NumberType::float32) const;
 
+  // What the head reads of the tokens whose target, [B, N], is not `ignored_target`, [n, width], and these targets,
+  // [n], on the model's device.
+  struct TargetRows {
+    at::Tensor states, targets;
+  };
+  TargetRows target_rows(const at::Tensor& tokens, const at::Tensor& targets, const nn::ForwardContext& context = {});
+
   // The mean cross-entropy in nats of the targets, [B, N], that are not `ignored_target`; 0 where there are none.
-  // Without hooks the logits are made and read in blocks of rows (nn/token_loss.h).
+  // Without hooks the logits are made and read in blocks of rows (nn/losses/token_loss.h).
   at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets, const nn::ForwardContext& context = {});
 
   const LanguageModelOptions& options() const { return options_; }

@@ -1,4 +1,4 @@
-// The weights of a language model in another one, which has other mechanisms, key heads or norms.
+// The weights of a model in another one, which has other mechanisms, key heads or norms.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -8,7 +8,7 @@ namespace torch::nn {
 class Module;
 }
 
-namespace cogwheel::tasks::language {
+namespace cogwheel::nn {
 
 enum class Fate {
   copied,   // bit for bit
@@ -40,4 +40,4 @@ std::vector<ConvertedPart> convert_weights(const torch::nn::Module& from, torch:
 // of `layers`.
 std::vector<std::string> lines_of(const std::vector<ConvertedPart>& parts, Fate fate, std::int64_t layers);
 
-}  // namespace cogwheel::tasks::language
+}  // namespace cogwheel::nn

@@ -1,4 +1,4 @@
-#include "cogwheel/tasks/language/surgery/convertible.h"
+#include "cogwheel/tasks/language/convertible.h"
 
 #include <cstdint>
 

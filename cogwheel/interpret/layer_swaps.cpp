@@ -1,23 +1,24 @@
-#include "cogwheel/tasks/language/surgery/layer_swaps.h"
+#include "cogwheel/interpret/layer_swaps.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include <algorithm>
 
-#include "cogwheel/nn/token_loss.h"
+#include "cogwheel/nn/losses/token_loss.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/tasks/language/language_model.h"
 #include "cogwheel/tasks/language/packed_loss.h"
 
-namespace cogwheel::tasks::language {
+namespace cogwheel::interpret {
 namespace {
 
 struct Head {
   at::Tensor weight, bias;
 
-  explicit Head(const LanguageModel& model) : weight(model->unembedding()), bias(model->unembedding_bias()) {}
+  explicit Head(const tasks::language::LanguageModel& model)
+      : weight(model->unembedding()), bias(model->unembedding_bias()) {}
   at::Tensor log_probabilities(const at::Tensor& states) const {
     return at::log_softmax(nn::matrix_product(states, weight, bias).to(at::kFloat), 1);
   }
@@ -62,29 +63,22 @@ Sums compared(const Pass& before, const std::vector<Pass>& passes, const at::Ten
 
 }  // namespace
 
-LayerSwaps layer_swaps(LanguageModel& model, LanguageModel& other, const runs::Batch& windows) {
+LayerSwaps layer_swaps(tasks::language::LanguageModel& model, tasks::language::LanguageModel& other,
+                       const runs::Batch& windows) {
   constexpr std::int64_t tokens_of_pass = 2048;
   const torch::NoGradGuard no_grad;
   const Head head(model), other_head(other);
   const std::size_t layers = model->layers().size();
   LayerSwaps swaps{.tokens = 0, .loss = 0, .layers = std::vector<SwapCost>(layers), .all = {}};
   std::vector<SwapCost> sums(layers + 1);
-  const bool packed = windows.positions.defined();
   const std::int64_t count = windows.inputs.size(0),
-                     of_pass = std::max<std::int64_t>(1, tokens_of_pass / windows.inputs.size(1));
-  for (std::int64_t first = 0; first < count; first += of_pass) {
-    const auto part = [&](const at::Tensor& whole) {
-      const at::Tensor some = whole.narrow(0, first, std::min(of_pass, count - first));
-      return packed ? some.reshape({1, -1}) : some;
-    };
-    const at::Tensor tokens = part(windows.inputs), targets = part(windows.targets).flatten(),
-                     told = (targets != ignored_target).nonzero().squeeze(1);
+                     of_pass = std::max<std::int64_t>(1, tokens_of_pass / windows.inputs.size(1)),
+                     passes_in_all = (count + of_pass - 1) / of_pass;
+  for (std::int64_t index = 0; index < passes_in_all; ++index) {
+    const auto [tokens, given_targets, context] =
+        tasks::language::pass_of_batch(runs::slice_of(windows, index, passes_in_all));
+    const at::Tensor targets = given_targets.flatten(), told = (targets != ignored_target).nonzero().squeeze(1);
     if (told.numel() == 0) continue;
-    nn::ForwardContext context;
-    if (packed) {
-      context.positions = part(windows.positions);
-      context.cu_seqlens = document_starts(context.positions);
-    }
     std::vector<at::Tensor> streams(layers);
     nn::Hooks hooks;
     hooks.read(nn::HookPlace::stream_before, [&](const nn::HookPoint& at, const at::Tensor& stream) {
@@ -104,10 +98,10 @@ LayerSwaps layer_swaps(LanguageModel& model, LanguageModel& other, const runs::B
     const Sums of = compared(before, passes, targets.index_select(0, told));
     swaps.tokens += told.numel();
     swaps.loss += of.loss;
-    for (std::size_t index = 0; index < sums.size(); ++index) {
-      sums[index].loss += of.of[index].loss;
-      sums[index].divergence += of.of[index].divergence;
-      sums[index].agreement += of.of[index].agreement;
+    for (std::size_t place = 0; place < sums.size(); ++place) {
+      sums[place].loss += of.of[place].loss;
+      sums[place].divergence += of.of[place].divergence;
+      sums[place].agreement += of.of[place].agreement;
     }
   }
   const auto all = static_cast<double>(std::max<std::int64_t>(1, swaps.tokens));
@@ -119,4 +113,4 @@ LayerSwaps layer_swaps(LanguageModel& model, LanguageModel& other, const runs::B
   return swaps;
 }
 
-}  // namespace cogwheel::tasks::language
+}  // namespace cogwheel::interpret

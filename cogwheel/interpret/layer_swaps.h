@@ -8,8 +8,10 @@ struct Batch;
 }
 
 namespace cogwheel::tasks::language {
-
 class LanguageModel;
+}
+
+namespace cogwheel::interpret {
 
 // Of a pass beside that of the model as it was, each the mean over tokens.
 struct SwapCost {
@@ -28,6 +30,7 @@ struct LayerSwaps {
 // Each layer of `other`, a block with its norms and its feed-forward, in the place of that of `model`, which it must
 // fit: embedding, the other layers and the head stay the model's. A window is one pass of the model, and for each layer
 // the rest of one. Windows as of a batch, with or without documents in them.
-LayerSwaps layer_swaps(LanguageModel& model, LanguageModel& other, const runs::Batch& windows);
+LayerSwaps layer_swaps(tasks::language::LanguageModel& model, tasks::language::LanguageModel& other,
+                       const runs::Batch& windows);
 
-}  // namespace cogwheel::tasks::language
+}  // namespace cogwheel::interpret

@@ -1,4 +1,4 @@
-#include "cogwheel/tasks/language/surgery/weight_conversion.h"
+#include "cogwheel/nn/conversion/weight_conversion.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,11 +15,8 @@
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/nn/token_mixer.h"
 
-namespace cogwheel::tasks::language {
+namespace cogwheel::nn {
 namespace {
-
-using nn::Projection;
-using nn::ProjectionRole;
 
 const char* role_name(ProjectionRole role) {
   switch (role) {
@@ -118,12 +115,11 @@ class Conversion {
   }
 
  private:
-  using Mixers = std::map<std::string, const nn::TokenMixer*>;
+  using Mixers = std::map<std::string, const TokenMixer*>;
   static Mixers mixers(const torch::nn::Module& model) {
     Mixers found;
     for (const auto& module : model.named_modules())
-      if (const auto* const mixer = dynamic_cast<const nn::TokenMixer*>(module.value().get()))
-        found[module.key()] = mixer;
+      if (const auto* const mixer = dynamic_cast<const TokenMixer*>(module.value().get())) found[module.key()] = mixer;
     return found;
   }
 
@@ -265,9 +261,9 @@ std::vector<std::string> lines_of(const std::vector<ConvertedPart>& parts, Fate 
   for (const std::string& line : order) {
     const std::vector<std::int64_t>& of = found[line];
     const bool some = of.front() >= 0 && std::ssize(of) < layers;
-    lines.push_back(some ? line + fmt::format(", layers {}", ranges_of(of)) : line);
+    lines.push_back(some ? line + fmt::format(", layer{} {}", of.size() == 1 ? "" : "s", ranges_of(of)) : line);
   }
   return lines;
 }
 
-}  // namespace cogwheel::tasks::language
+}  // namespace cogwheel::nn
