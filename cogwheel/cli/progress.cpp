@@ -63,7 +63,7 @@ Progress::Progress(std::string label_of_measure, std::string counted, std::FILE*
 
 ProgressWords Progress::describe(const runs::StepReport& report) const {
   ProgressWords words{.step = fmt::format("step {}/{}", report.step, report.steps),
-                      .loss = fmt::format("loss {:.4f}", report.train_loss),
+                      .loss = fmt::format("{} {:.4f}", report.phase.empty() ? "loss" : report.phase, report.train_loss),
                       .measured = measured_,
                       .speed = fmt::format("{} {}/s", count_text(report.tokens_per_second), counted_),
                       .left = {}};

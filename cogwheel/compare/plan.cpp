@@ -6,6 +6,8 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <string_view>
 #include <variant>
 
 #include "cogwheel/attention/mechanisms/layer_pattern.h"
@@ -15,6 +17,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/process/shell_word.h"
 #include "cogwheel/core/wording/nearest_names.h"
+#include "cogwheel/runs/run_folder.h"
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/runs/task_options.h"
 #include "cogwheel/runs/training/training_run.h"
@@ -126,6 +129,28 @@ void set_language_model(tasks::language::LanguageModelOptions& model, const Comp
   model.recurrent_layer = request.recurrent_layer;
 }
 
+// The model of the run that --set task.start names, of language models; none where there is none.
+std::optional<tasks::language::LanguageModelOptions> start_model(const CompareRequest& request,
+                                                                 const runs::RunConfig& shared) {
+  constexpr std::string_view key = "task.start=";
+  if (shared.model.get_if<tasks::language::LanguageModelOptions>() == nullptr) return std::nullopt;
+  const auto named = std::find_if(request.set.rbegin(), request.set.rend(),
+                                  [&](const std::string& assignment) { return assignment.starts_with(key); });
+  if (named == request.set.rend() || named->size() == key.size()) return std::nullopt;
+  runs::RunConfig config = shared;
+  runs::set_options(config, {*named});
+  const auto* const path = std::get_if<std::string>(&config.task.values["start"]);
+  if (path == nullptr) throw UsageError(expected_got("--set task.start", "the folder of a run", *named));
+  const runs::RunConfig start = runs::load_config(runs::RunFolder::open(*path).config_path());
+  const auto* const model = start.model.get_if<tasks::language::LanguageModelOptions>();
+  if (model == nullptr)
+    throw UsageError(
+        expected_got("--set task.start", "a run of a language model", "one of the task " + start.task.name));
+  tasks::language::LanguageModelOptions options = *model;
+  options.mechanism = shared.model.as<tasks::language::LanguageModelOptions>().mechanism;
+  return options;
+}
+
 // Fills in widths, heads and parameters of the plans that lack them, which depend on the data: their vocabulary, say.
 void match_models(Comparison& comparison, const runs::Task& task) {
   const auto count = [&](const runs::ModelOptions& model) { return runs::parameter_count(model); };
@@ -220,7 +245,7 @@ Comparison plan_comparison(const CompareRequest& request) {
   expect_known("--precision", request.precision, {"fp32", "bf16"});
   expect_known("--tokenizer", request.tokenizer, text::tokenizer_names());
   const runs::Preset& preset = requested_preset(request);
-  const std::string form(request.form.empty() ? preset.form : request.form);
+  std::string form(request.form.empty() ? preset.form : request.form);
   expect_known("--form", form, tasks::language::form_names());
 
   Comparison comparison;
@@ -252,6 +277,15 @@ Comparison plan_comparison(const CompareRequest& request) {
     set_language_model(*model, request, form);
   else
     expect_no_language_model(request, shared.task.name);
+  if (const auto start = start_model(request, shared)) {
+    shared.model = *start;
+    if (comparison.match == "parameters") comparison.match = "tokens";  // the start has decided the widths
+    for (const std::string& name : tasks::language::form_names()) {
+      tasks::language::LanguageModelOptions of_form = *start;
+      tasks::language::set_form(of_form, name);
+      if (of_form == *start) form = name;
+    }
+  }
   runs::common(shared.model).dropout = request.dropout.value_or(runs::common(shared.model).dropout);
   shared.training = request.learning_rate > 0 ? with_rate(preset.training, request.learning_rate) : preset.training;
   shared.training.device = request.device;

@@ -66,9 +66,12 @@ ImportedModel read_foreign_model(const std::filesystem::path& folder) {
 }
 
 runs::RunFolder write_imported_run(const ImportedModel& imported, const std::filesystem::path& path, bool overwrite) {
-  runs::RunFolder folder = runs::RunFolder::create(path, imported.config, imported.files, overwrite);
-  runs::save_weights(imported.weights, imported.config, imported.files, folder.checkpoint_path());
-  return folder;
+  return runs::RunFolder::create_whole(
+      path, imported.config, imported.files,
+      [&](const runs::RunFolder& folder) {
+        runs::save_weights(imported.weights, imported.config, imported.files, folder.newest_path());
+      },
+      overwrite);
 }
 
 }  // namespace cogwheel::interchange

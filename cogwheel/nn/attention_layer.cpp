@@ -498,6 +498,26 @@ std::optional<ValueCircuit> AttentionLayerImpl::value_circuit() const {
                       options_.head_norm_epsilon};
 }
 
+std::vector<Projection> AttentionLayerImpl::projections() const {
+  if (options_.memory) return {};
+  const std::int64_t shared = options_.used_key_value_heads(), sub_heads = mechanism_.sub_heads(),
+                     group = options_.heads / shared;
+  std::vector<std::int64_t> itself(static_cast<std::size_t>(options_.heads)), of_group = itself;
+  for (std::int64_t head = 0; head < options_.heads; ++head) {
+    itself[static_cast<std::size_t>(head)] = head;
+    of_group[static_cast<std::size_t>(head)] = sub_heads * (head / sub_heads / group) + head % sub_heads;
+  }
+  const std::string made = projection_name(options_, mechanism_);
+  const std::int64_t after_query = options_.heads * head_dim_;
+  std::vector<Projection> projections{{ProjectionRole::query, made, 0, options_.heads, head_dim_, itself}};
+  if (!mechanism_.ties_keys)
+    projections.push_back({ProjectionRole::key, made, after_query, shared, head_dim_, of_group});
+  projections.push_back({ProjectionRole::value, made, after_query + (mechanism_.ties_keys ? 0 : shared * head_dim_),
+                         shared, head_dim_, of_group});
+  projections.push_back({ProjectionRole::output, "output", 0, options_.heads, head_dim_, itself});
+  return projections;
+}
+
 bool AttentionLayerImpl::has_hook(HookPlace place) const {
   switch (place) {
     case HookPlace::query:

@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/nn/residual_norm.h"
@@ -79,6 +80,7 @@ class AttentionLayerImpl : public TokenMixer {
   bool only_reads(HookPlace place) const override;
   HeadCounts head_counts() const override;
   std::optional<ValueCircuit> value_circuit() const override;
+  std::vector<Projection> projections() const override;  // none of a layer that attends to a memory
 
   // False for a dense form, which is a function of the whole score matrix, and where tokens see later ones.
   bool can_decode() const override;

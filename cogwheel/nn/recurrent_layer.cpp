@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -411,6 +412,22 @@ at::Tensor RecurrentLayerImpl::forward(const at::Tensor& x, const ForwardContext
   if (state != nullptr) state->advance(std::move(after), x.size(1));
   const at::Tensor by_token = observed(heads, output, context).transpose(1, 2);
   return combine(context.hooked(HookPlace::heads, by_token), heads, inputs, context);
+}
+
+std::vector<Projection> RecurrentLayerImpl::projections() const {
+  std::vector<std::int64_t> itself(static_cast<std::size_t>(options_.heads));
+  std::iota(itself.begin(), itself.end(), 0);
+  std::vector<Projection> projections;
+  const auto add = [&](ProjectionRole role, const Linear& module, const char* name, std::int64_t width) {
+    if (module) projections.push_back({role, name, 0, options_.heads, width, itself});
+  };
+  if (!recipe_.inner && !recipe_.shared_keys) {
+    add(ProjectionRole::query, query_, "query", head_dim_);
+    add(ProjectionRole::key, key_, "key", head_dim_);
+  }
+  add(ProjectionRole::value, value_, "value", value_dim_);
+  add(ProjectionRole::output, output_, "output", value_dim_);
+  return projections;
 }
 
 bool RecurrentLayerImpl::has_hook(HookPlace place) const {

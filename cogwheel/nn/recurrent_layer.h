@@ -53,6 +53,8 @@ class RecurrentLayerImpl : public TokenMixer {
   at::Tensor forward(const at::Tensor& x, const ForwardContext& context = {}) override;
 
   bool has_hook(HookPlace place) const override;
+  std::vector<Projection> projections()
+      const override;  // none of an inner projection, nor of keys that all heads share
   bool can_decode() const override { return true; }
   // A law with a horizon has no meaning beyond it.
   bool keeps_tokens() const override { return law_.asks_for_number(); }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cogwheel/nn/forward_context.h"
 #include "cogwheel/nn/weights/initialization.h"
@@ -24,6 +25,20 @@ struct ValueCircuit {
   double epsilon = 0;    // of this norm
 };
 
+// What a mixer's matrices make of the tokens, so that another mixer can take over their rows.
+enum class ProjectionRole { query, key, value, output };
+
+// A run of rows of a linear module, or, of `output`, of columns: `heads` of `head_dim` each, beside one another. Values
+// of a head that is as wide as several queries count as so many heads.
+struct Projection {
+  ProjectionRole role;
+  std::string module;  // of the mixer's linear modules: "query_key_value"
+  std::int64_t first = 0, heads = 0, head_dim = 0;
+  std::vector<std::int64_t> read = {};  // for each query head, which of these it reads
+
+  std::int64_t size() const { return heads * head_dim; }
+};
+
 class TokenMixer : public torch::nn::Module {
  public:
   // x [B, N, width] → [B, N, width]. With a state in the context, x holds the tokens after those in the state, and the
@@ -39,6 +54,9 @@ class TokenMixer : public torch::nn::Module {
   virtual HeadCounts head_counts() const { return {}; }
   // None where values are not made and read by two matrices alone.
   virtual std::optional<ValueCircuit> value_circuit() const { return std::nullopt; }
+
+  // Of queries, keys, values and the output, those that are linear in what the mixer reads or in its heads.
+  virtual std::vector<Projection> projections() const { return {}; }
 
   // Whether a token's output can be computed before the tokens after it are known.
   virtual bool can_decode() const = 0;

@@ -130,6 +130,33 @@ RunFolder RunFolder::create(const fs::path& folder, const RunConfig& config, con
   return run;
 }
 
+RunFolder RunFolder::create_whole(const fs::path& folder, const RunConfig& config, const std::vector<RunFile>& files,
+                                  const std::function<void(const RunFolder&)>& save, bool overwrite) {
+  std::error_code problem;
+  const bool there = fs::exists(folder, problem);
+  try {
+    RunFolder run(folder);
+    run.lock_ = take_folder(folder, run_kind, overwrite);
+    remove_run_files(folder);
+    try {
+      save(run);
+      run.write(files);
+      write_file(run.config_path(), to_toml(config));
+    } catch (...) {
+      remove_run_files(folder);
+      throw;
+    }
+    point_latest_at(folder);
+    return run;
+  } catch (...) {
+    if (!there) {
+      fs::remove(folder / folder_marker, problem);
+      fs::remove(folder, problem);  // unless somebody else put something into it
+    }
+    throw;
+  }
+}
+
 void RunFolder::write(const std::vector<RunFile>& files) const {
   for (const RunFile& file : files)
     if (std::find(run_files().begin(), run_files().end(), file.name) == run_files().end())

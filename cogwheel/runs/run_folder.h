@@ -82,6 +82,11 @@ class RunFolder {
   // take_folder throws.
   static RunFolder create(const std::filesystem::path& folder, const RunConfig& config,
                           const std::vector<RunFile>& files, bool overwrite = false);
+  // A new run that is whole at once, as one that is not trained here: `save` writes its checkpoint, config.toml comes
+  // last, and where something cannot be written nothing is left. Throws what take_folder throws.
+  static RunFolder create_whole(const std::filesystem::path& folder, const RunConfig& config,
+                                const std::vector<RunFile>& files, const std::function<void(const RunFolder&)>& save,
+                                bool overwrite = false);
   // An existing run, for reading: its folder, or one of its checkpoints, whose file is named. Throws Error where there
   // is none, which names the runs of a comparison.
   static RunFolder open(const std::filesystem::path& path);

@@ -20,6 +20,12 @@ std::int64_t parameter_count(const ModelOptions& options) {
   return count;
 }
 
+bool Task::learns(const torch::nn::Module&, const Phase&, const std::string&) const { return true; }
+
+at::Tensor Task::loss_in(const Phase&, torch::nn::Module& model, const Batch& batch, std::uint64_t dropout_seed) const {
+  return loss(model, batch, dropout_seed);
+}
+
 std::int64_t Task::counted(const Batch& batch) const { return batch.inputs.size(0); }
 
 std::string Task::continued(torch::nn::Module&, const std::string&, std::uint64_t) const {

@@ -77,6 +77,12 @@ struct DataPlace {
   bool operator==(const DataPlace&) const = default;
 };
 
+// Steps that learn something else than those after them.
+struct Phase {
+  std::string name;             // in metrics; empty: the task itself
+  std::int64_t first_step = 0;  // counted from 0
+};
+
 enum class EvaluationPart {
   curve,  // the part of the held-out data that training.curve_tokens selects, always the same items
   whole
@@ -110,6 +116,13 @@ class Task {
                       const DataPlace& place) const = 0;
   // The loss, a scalar to differentiate: a mean over what `counted` counts. The same seed drops the same elements.
   virtual at::Tensor loss(torch::nn::Module& model, const Batch& batch, std::uint64_t dropout_seed) const = 0;
+  // In the order of their steps, the first from 0 on. Losses of one are not compared with those of another.
+  virtual std::vector<Phase> phases() const { return {{}}; }
+  // Whether steps of the phase change a parameter of the model. What one changes, those after it do too.
+  virtual bool learns(const torch::nn::Module& model, const Phase& phase, const std::string& parameter) const;
+  // `loss`, in a phase that has its own.
+  virtual at::Tensor loss_in(const Phase& phase, torch::nn::Module& model, const Batch& batch,
+                             std::uint64_t dropout_seed) const;
   // Decides the share of a slice of a batch in the loss of the whole.
   virtual std::int64_t counted(const Batch& batch) const;
 

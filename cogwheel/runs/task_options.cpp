@@ -45,6 +45,16 @@ std::int64_t TaskOptionReader::later_whole(const std::string& name, std::int64_t
   return find(name) == nullptr ? otherwise : whole(name, otherwise, range);
 }
 
+double TaskOptionReader::later_number(const std::string& name, double otherwise, const Range<double>& range) {
+  later_.insert(name);
+  return find(name) == nullptr ? otherwise : number(name, otherwise, range);
+}
+
+std::string TaskOptionReader::later_path(const std::string& name) {
+  later_.insert(name);
+  return find(name) == nullptr ? std::string() : path(name);
+}
+
 bool TaskOptionReader::later_yes(const std::string& name) {
   later_.insert(name);
   return find(name) != nullptr && yes(name, false);

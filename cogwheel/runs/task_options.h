@@ -25,6 +25,8 @@ class TaskOptionReader {
   std::string path(const std::string& name);
   // An option that came after runs without it: recorded only where it is given, so that these can be resumed.
   std::int64_t later_whole(const std::string& name, std::int64_t otherwise, const Range<std::int64_t>& range);
+  double later_number(const std::string& name, double otherwise, const Range<double>& range);
+  std::string later_path(const std::string& name);
   // The same of what a run records of its data, not for people to give: false, or empty, where it does not.
   bool later_yes(const std::string& name);
   std::string later_text(const std::string& name);

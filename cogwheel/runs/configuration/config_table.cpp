@@ -56,6 +56,7 @@ std::vector<ConfigField> config_fields(RunConfig& config) {
       {"training.weight_decay", &training.weight_decay},
       {"training.clip", &training.clip},
       {"training.ema", &training.ema},
+      {"training.frozen", &training.frozen},
       {"training.report_every", &training.report_every},
       {"training.evaluate_every", &training.evaluate_every},
       {"training.curve_tokens", &training.curve_tokens},

@@ -22,9 +22,10 @@ struct TrainingOptions {
   double beta1 = 0.9;
   double beta2 = 0.99;
   double epsilon = 1e-8;
-  double momentum = 0.95;      // of muon
-  double weight_decay = 0.1;   // only of tensors with two dimensions or more
-  double clip = 1.0;           // largest global norm of the gradient; 0: none
+  double momentum = 0.95;                // of muon
+  double weight_decay = 0.1;             // only of tensors with two dimensions or more
+  double clip = 1.0;                     // largest global norm of the gradient; 0: none
+  std::vector<std::string> frozen = {};  // parts of the model that stay as they are: names of parameters, with * and ?
   double ema = 0;              // decay of an exponential moving average of the weights, which is what is used; 0: none
   std::uint64_t seed = 1337;   // of the initial weights, the data order and dropout
   std::string device = "cpu";  // where the model is and learns, as libtorch names it: cuda, cuda:1, mps, xpu

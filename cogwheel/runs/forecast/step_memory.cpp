@@ -18,25 +18,28 @@
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/forecast/live_tensors.h"
 #include "cogwheel/runs/forecast/meta_operators.h"
+#include "cogwheel/runs/training/learned_parameters.h"
 #include "cogwheel/runs/training/muon.h"
 
 namespace cogwheel::runs {
 namespace {
 
 struct WeightMemory {
-  std::int64_t weights = 0, moments = 0;
+  std::int64_t weights = 0, learned = 0, moments = 0;
 };
 
-WeightMemory weight_memory(const RunConfig& config) {
+WeightMemory weight_memory(const RunConfig& config, const Task& task) {
   const nn::PlaceParameters nowhere(at::kMeta);
   const std::shared_ptr<torch::nn::Module> model = make_model(config.model);
   const std::set<std::string> hidden =
       config.training.optimizer == "muon" ? hidden_matrices(*model) : std::set<std::string>();
   WeightMemory memory;
-  for (const auto& parameter : model->named_parameters()) {
-    const auto bytes = static_cast<std::int64_t>(parameter->nbytes());
-    memory.weights += bytes;
-    memory.moments += hidden.contains(parameter.key()) ? bytes : 2 * bytes;
+  for (const at::Tensor& parameter : model->parameters())
+    memory.weights += static_cast<std::int64_t>(parameter.nbytes());
+  for (const LearnedParameter& each : learned_parameters(*model, config.training, task)) {
+    const auto bytes = static_cast<std::int64_t>(each.value.nbytes());
+    memory.learned += bytes;
+    memory.moments += hidden.contains(each.name) ? bytes : 2 * bytes;
   }
   return memory;
 }
@@ -62,16 +65,18 @@ Batch large_batch(const Task& task, const torch::nn::Module& model, const Traini
 
 struct PassMemory {
   std::int64_t gradients = 0, logits = 0, activations = 0;  // at the largest moment of a slice
+  std::int64_t bytes() const { return gradients + logits + activations; }
 };
 
-// `held`: the sums of gradients are there before the slice is.
-PassMemory pass_memory(const RunConfig& config, const Task& task, bool held) {
+// Of a step of one of the task's phases. `held`: the sums of gradients are there before the slice is.
+PassMemory pass_memory(const RunConfig& config, const Task& task, const Phase& phase, bool held) {
   const MetaOperators operators;
   const nn::PlaceParameters nowhere(at::kMeta);
   const std::shared_ptr<torch::nn::Module> model = make_model(config.model);
   const TrainingOptions slice = one_slice(config.training);
   const Batch batch = large_batch(task, *model, slice);
   const std::vector<at::Tensor> weights = model->parameters();
+  require_gradients(*model, learned_parameters(*model, config.training, task), phase.first_step);
   LiveTensors live;
   // Gradients that are there before the slice may be added to in place or make room for their sum.
   std::unordered_set<const c10::StorageImpl*> gradients;
@@ -81,7 +86,7 @@ PassMemory pass_memory(const RunConfig& config, const Task& task, bool held) {
   };
   for (const at::Tensor& weight : weights) {
     live.leave_out(weight);
-    if (!held) continue;
+    if (!held || !weight.requires_grad()) continue;
     weight.mutable_grad() = at::empty_like(weight.detach());
     live.take(weight.grad());
   }
@@ -89,7 +94,7 @@ PassMemory pass_memory(const RunConfig& config, const Task& task, bool held) {
   {
     const nn::BFloat16Products products(slice.precision == "bf16");
     const nn::RecomputedBlocks recomputed(slice.recompute);
-    task.loss(*model, batch, slice.seed).backward();
+    task.loss_in(phase, *model, batch, slice.seed).backward();
   }
   note_gradients();
   const std::int64_t vocabulary = common(config.model).vocabulary_or_none();
@@ -123,17 +128,21 @@ TrainingOptions one_slice(TrainingOptions training) {
 
 StepMemory step_memory(const RunConfig& config, const Task& task) {
   const std::int64_t slices = config.training.micro_batches, buffers = gradient_buffers(slices);
-  const WeightMemory of_weights = weight_memory(config);
+  const WeightMemory of_weights = weight_memory(config, task);
   const std::int64_t weights = of_weights.weights;
   StepMemory memory;
   PassMemory pass;
   try {
-    pass = pass_memory(config, task, slices > 1);
+    for (const Phase& phase : task.phases()) {
+      if (phase.first_step >= config.training.steps) continue;
+      const PassMemory of_phase = pass_memory(config, task, phase, slices > 1);
+      if (of_phase.bytes() > pass.bytes()) pass = of_phase;
+    }
   } catch (const c10::NotImplementedError& error) {
     // Its message begins with the operator's name, and ends with advice to who wrote it.
     const std::string message = one_line(error.what_without_backtrace());
     memory.unknown = message.substr(0, message.find(": ")) + " has no shapes without numbers";
-    pass.gradients = weights;
+    pass.gradients = of_weights.learned;
   }
   const auto add = [&](const char* name, std::string reason, std::int64_t bytes) {
     if (bytes > 0) memory.parts.push_back({name, std::move(reason), bytes});
@@ -145,7 +154,7 @@ StepMemory step_memory(const RunConfig& config, const Task& task) {
   add("gradients",
       slices > 1 ? fmt::format("for the sum over {} slices, {} times the weights", slices, buffers)
                  : "those that are there when most memory is used",
-      slices > 1 ? buffers * weights : pass.gradients);
+      slices > 1 ? buffers * of_weights.learned : pass.gradients);
   add("activations of a slice", "what the backward pass reads, and what it makes", pass.activations);
   add("logits of a slice", "with their gradient", pass.logits);
   // What operators need within themselves, and freed memory whose place nothing fits (cli/allocator.h keeps it): fitted

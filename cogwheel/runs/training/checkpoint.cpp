@@ -180,8 +180,9 @@ TrainingRun::Progress TrainingRun::progress_from(const nlohmann::json& state, Sp
 
 std::vector<std::pair<std::string, at::Tensor>> TrainingRun::saved_tensors() const {
   std::vector<std::pair<std::string, at::Tensor>> tensors;
+  for (const auto& parameter : model_->named_parameters())
+    tensors.emplace_back(weight_prefix + parameter.key(), parameter.value().detach());
   for (const auto& parameter : optimizer_->parameters()) {
-    tensors.emplace_back(weight_prefix + parameter.name, parameter.value.detach());
     tensors.emplace_back(first_moment_prefix + parameter.name, parameter.first_moment);
     if (parameter.second_moment.defined())
       tensors.emplace_back(second_moment_prefix + parameter.name, parameter.second_moment);

@@ -36,10 +36,11 @@ StepReport from_json(const nlohmann::ordered_json& line) {
     report.*each.member = each.always ? line.at(each.name).get<double>() : line.value(each.name, 0.0);
   report.step = line.at("step").get<std::int64_t>();
   report.tokens = line.at("tokens").get<std::int64_t>();
+  report.phase = line.value("phase", "");
   if (line.contains("heads")) report.heads = heads_from_json(line["heads"]);
   for (const auto& [key, value] : line.items()) {
     const auto is_key = [&, name = key](const NamedNumber& number) { return number.name == name; };
-    if (key == "step" || key == "tokens" || key == "heads" ||
+    if (key == "step" || key == "tokens" || key == "heads" || key == "phase" ||
         std::any_of(std::begin(named_numbers), std::end(named_numbers), is_key))
       continue;
     // The remaining keys are measures of the task.
@@ -55,6 +56,7 @@ StepReport from_json(const nlohmann::ordered_json& line) {
 
 std::string metrics_line(const StepReport& report) {
   nlohmann::ordered_json line = {{"step", report.step}, {"tokens", report.tokens}};
+  if (!report.phase.empty()) line["phase"] = report.phase;
   for (const NamedNumber& each : named_numbers) line[each.name] = report.*each.member;
   for (const MeasuredValue& each : report.measured) line[each.measure] = each.value;
   for (const MeasuredValue& each : report.final_measured) line[final_prefix + each.measure] = each.value;

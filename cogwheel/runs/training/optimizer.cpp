@@ -16,19 +16,27 @@
 namespace cogwheel::runs {
 
 Optimizer::Optimizer(const std::vector<std::pair<std::string, at::Tensor>>& parameters, const TrainingOptions& options,
-                     const std::set<std::string>& hidden)
+                     const std::set<std::string>& hidden, const std::map<std::string, std::int64_t>& first_steps)
     : options_(options) {
-  // Decay pulls matrices toward 0; gains and biases have no reason to be small.
-  for (const double weight_decay : {options.weight_decay, 0.0}) groups_.push_back({{}, {}, {}, {}, weight_decay});
   const torch::NoGradGuard no_grad;
   for (const auto& [name, value] : parameters) {
     const bool by_muon = options.optimizer == "muon" && hidden.contains(name);
-    parameters_.push_back({name, value, at::zeros_like(value), by_muon ? at::Tensor() : at::zeros_like(value)});
+    const auto later = first_steps.find(name);
+    parameters_.push_back({name, value, at::zeros_like(value), by_muon ? at::Tensor() : at::zeros_like(value),
+                           later == first_steps.end() ? 0 : later->second});
+    // Decay pulls matrices toward 0; gains and biases have no reason to be small.
     if (by_muon)
       matrices_.push_back(parameters_.size() - 1);
     else
-      add_to(groups_[value.dim() >= 2 ? 0 : 1], parameters_.back());
+      add_to(group_of(value.dim() >= 2 ? options.weight_decay : 0.0, parameters_.back().first_step),
+             parameters_.back());
   }
+}
+
+Optimizer::Group& Optimizer::group_of(double weight_decay, std::int64_t first_step) {
+  for (Group& group : groups_)
+    if (group.weight_decay == weight_decay && group.first_step == first_step) return group;
+  return groups_.emplace_back(Group{{}, {}, {}, {}, weight_decay, first_step});
 }
 
 void Optimizer::add_to(Group& group, const Parameter& parameter) {
@@ -41,7 +49,8 @@ void Optimizer::add_to(Group& group, const Parameter& parameter) {
 double Optimizer::clip_gradients() {
   const torch::NoGradGuard no_grad;
   std::vector<at::Tensor> gradients;
-  for (const auto& parameter : parameters_) gradients.push_back(parameter.value.grad());
+  for (const auto& parameter : parameters_)
+    if (learns(parameter.first_step)) gradients.push_back(parameter.value.grad());
   const double norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients))).item<double>();
   // As in torch.nn.utils.clip_grad_norm_: the small term keeps the division finite.
   if (options_.clip > 0 && std::isfinite(norm) && norm > options_.clip)
@@ -50,10 +59,9 @@ double Optimizer::clip_gradients() {
 }
 
 void Optimizer::update(Group& group, double learning_rate) {
-  if (group.values.empty()) return;
   std::vector<at::Tensor> gradients;
   for (const auto& value : group.values) gradients.push_back(value.grad());
-  for (auto& step : group.steps) step.fill_(steps_done_);
+  for (auto& step : group.steps) step.fill_(steps_done_ + 1 - group.first_step);
   at::_fused_adamw_(group.values, gradients, group.first_moments, group.second_moments, {}, group.steps, learning_rate,
                     options_.beta1, options_.beta2, group.weight_decay, options_.epsilon,
                     /*amsgrad=*/false,
@@ -62,15 +70,16 @@ void Optimizer::update(Group& group, double learning_rate) {
 
 void Optimizer::step(double learning_rate) {
   const torch::NoGradGuard no_grad;
-  ++steps_done_;
-  for (auto& group : groups_) update(group, learning_rate);
+  for (auto& group : groups_)
+    if (learns(group.first_step)) update(group, learning_rate);
   for (const std::size_t index : matrices_)
-    muon_update(parameters_[index].value, parameters_[index].first_moment, learning_rate, options_);
+    if (learns(parameters_[index].first_step))
+      muon_update(parameters_[index].value, parameters_[index].first_moment, learning_rate, options_);
+  ++steps_done_;
 }
 
 double Optimizer::measured_step(double learning_rate) {
   const torch::NoGradGuard no_grad;
-  ++steps_done_;
   double of_updates = 0, of_weights = 0;
   // One tensor after the other, so that only one is there twice.
   const auto measured = [&](const at::Tensor& value, auto&& change) {
@@ -82,19 +91,20 @@ double Optimizer::measured_step(double learning_rate) {
     of_weights += squared(before);
     of_updates += squared(value - before);
   };
-  for (Group& group : groups_)
+  for (Group& group : groups_) {
+    if (!learns(group.first_step)) continue;
     for (std::size_t index = 0; index < group.values.size(); ++index) {
-      Group one{{group.values[index]},
-                {group.first_moments[index]},
-                {group.second_moments[index]},
-                {group.steps[index]},
-                group.weight_decay};
+      Group one{{group.values[index]}, {group.first_moments[index]}, {group.second_moments[index]},
+                {group.steps[index]},  group.weight_decay,           group.first_step};
       measured(one.values[0], [&] { update(one, learning_rate); });
     }
+  }
   for (const std::size_t index : matrices_) {
     Parameter& matrix = parameters_[index];
+    if (!learns(matrix.first_step)) continue;
     measured(matrix.value, [&] { muon_update(matrix.value, matrix.first_moment, learning_rate, options_); });
   }
+  ++steps_done_;
   return of_weights > 0 ? std::sqrt(of_updates / of_weights) : 0;
 }
 

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -20,11 +21,13 @@ class Optimizer {
     std::string name;
     at::Tensor value, first_moment;
     at::Tensor second_moment;  // undefined of a hidden matrix under Muon, which has none
+    std::int64_t first_step = 0;
   };
 
-  // `hidden`: the names of those that Muon takes.
+  // `hidden`: the names of those that Muon takes; `first_steps`: of those that begin to learn later, the first step,
+  // counted from 0, that changes them. Until then they need no gradient, and their moments count from there.
   Optimizer(const std::vector<std::pair<std::string, at::Tensor>>& parameters, const TrainingOptions& options,
-            const std::set<std::string>& hidden = {});
+            const std::set<std::string>& hidden = {}, const std::map<std::string, std::int64_t>& first_steps = {});
 
   // Clips the gradients to options.clip and returns their global norm before; NaN or infinite if a gradient is.
   double clip_gradients();
@@ -38,11 +41,15 @@ class Optimizer {
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
  private:
-  // Tensors with the same weight decay, in the form that the fused kernel takes.
+  // Tensors with the same weight decay and first step, in the form that the fused kernel takes.
   struct Group {
     std::vector<at::Tensor> values, first_moments, second_moments, steps;
     double weight_decay;
+    std::int64_t first_step;
   };
+  Group& group_of(double weight_decay, std::int64_t first_step);
+  // Of a step after those that are done.
+  bool learns(std::int64_t first_step) const { return first_step <= steps_done_; }
   static void add_to(Group& group, const Parameter& parameter);
   void update(Group& group, double learning_rate);
 

@@ -40,7 +40,7 @@ std::string line_of(const RunChange& change) {
 }  // namespace
 
 bool may_change(std::string_view key) {
-  constexpr std::array<std::string_view, 2> fixed{"training.seed", "training.optimizer"};
+  constexpr std::array<std::string_view, 3> fixed{"training.seed", "training.optimizer", "training.frozen"};
   return key.starts_with("training.") && std::find(fixed.begin(), fixed.end(), key) == fixed.end();
 }
 

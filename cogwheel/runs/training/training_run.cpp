@@ -21,6 +21,7 @@
 #include "cogwheel/ops/support/engine.h"
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/training/gradient_sum.h"
+#include "cogwheel/runs/training/learned_parameters.h"
 #include "cogwheel/runs/training/muon.h"
 #include "cogwheel/runs/training/optimizer.h"
 #include "cogwheel/runs/training/weight_average.h"
@@ -118,9 +119,16 @@ TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& train
                                   "adamw: the model of " + task_->description().name + " has no hidden matrices",
                                   options.optimizer));
   task_->initialize(*model_, options.seed);
-  const auto parameters = named_parameters(*model_);
-  optimizer_ = std::make_unique<Optimizer>(parameters, options, hidden);
-  if (options.ema > 0) average_ = std::make_unique<WeightAverage>(parameters, options.ema);
+  phases_ = task_->phases();
+  learned_ = learned_parameters(*model_, options, *task_);
+  std::vector<std::pair<std::string, at::Tensor>> learned;
+  std::map<std::string, std::int64_t> first_steps;
+  for (const LearnedParameter& each : learned_) {
+    learned.emplace_back(each.name, each.value);
+    first_steps[each.name] = each.first_step;
+  }
+  optimizer_ = std::make_unique<Optimizer>(learned, options, hidden, first_steps);
+  if (options.ema > 0) average_ = std::make_unique<WeightAverage>(named_parameters(*model_), options.ema);
 }
 
 TrainingRun::TrainingRun(TrainingRun&&) noexcept = default;
@@ -136,6 +144,17 @@ DataPlace TrainingRun::next_place() const {
   while (std::any_of(progress_.left_out.begin(), progress_.left_out.end(), touched))
     place = {place.batches + 1, place.rows + rows};
   return place;
+}
+
+const Phase& TrainingRun::phase_of(std::int64_t step) const { return phases_[phase_at(phases_, step)]; }
+
+void TrainingRun::begin_phase() {
+  const std::int64_t step = progress_.steps_done;
+  require_gradients(*model_, learned_, step);
+  if (step == 0 || phase_at(phases_, step) == phase_at(phases_, step - 1)) return;
+  watch_ = SpikeWatch(config_.training.spike_deviations);
+  progress_.loss_sum = progress_.norm_sum = 0;
+  progress_.loss_count = 0;
 }
 
 void TrainingRun::leave_out(const LeftOutRows& rows) { progress_.left_out.insert(rows.begin(), rows.end()); }
@@ -166,7 +185,8 @@ std::optional<double> TrainingRun::differentiate(const Batch& batch, const std::
       const at::Tensor loss = [&] {
         const nn::BFloat16Products products(options.precision == "bf16");
         const nn::RecomputedBlocks recomputed(options.recompute);
-        return task_->loss(*model_, part, dropout_seed(options.seed, progress_.steps_done, slice, slices));
+        return task_->loss_in(phase_of(progress_.steps_done), *model_, part,
+                              dropout_seed(options.seed, progress_.steps_done, slice, slices));
       }();
       value += share * loss.item<double>();
       if (!std::isfinite(value)) return value;
@@ -180,6 +200,7 @@ std::optional<double> TrainingRun::differentiate(const Batch& batch, const std::
 std::optional<double> TrainingRun::step(const std::atomic<bool>* stop) {
   const auto start = Clock::now();
   const TrainingOptions& options = config_.training;
+  begin_phase();
   const DataPlace place = next_place();
   const Batch batch = task_->batch(*model_, options, place);
   const double waiting = seconds_since(start);
@@ -269,7 +290,8 @@ StepReport TrainingRun::make_report() {
                           .tokens_per_second = recent_seconds > 0 ? recent_tokens / recent_seconds : 0,
                           .gradient_norm = progress_.norm_sum / static_cast<double>(progress_.loss_count),
                           .update_over_weight = update_over_weight_,
-                          .waiting_seconds = progress_.waiting_seconds};
+                          .waiting_seconds = progress_.waiting_seconds,
+                          .phase = phase_of(progress_.steps_done - 1).name};
   progress_.loss_sum = progress_.norm_sum = progress_.waiting_seconds = 0;
   progress_.loss_count = 0;
   progress_.seconds_at_report = progress_.seconds;

@@ -23,6 +23,7 @@
 namespace cogwheel::runs {
 
 class Optimizer;
+struct LearnedParameter;
 class WeightAverage;
 
 enum class TrainingStatus { finished, stopped, non_finite, spike };
@@ -129,6 +130,9 @@ class TrainingRun {
   // By the names that a checkpoint has for them.
   std::vector<std::pair<std::string, at::Tensor>> saved_tensors() const;
   DataPlace next_place() const;
+  const Phase& phase_of(std::int64_t step) const;
+  // Where the next step begins a phase, what was seen before says nothing of it.
+  void begin_phase();
   // Nothing where it was stopped: everything is as before the step.
   std::optional<double> step(const std::atomic<bool>* stop);
   // The loss of all slices, whose gradients are then summed; nothing where it was stopped.
@@ -143,6 +147,8 @@ class TrainingRun {
   RunConfig config_;  // completed by the task
   // Behind pointers, so that this header needs none of libtorch's, which take ten times as long to compile.
   std::shared_ptr<torch::nn::Module> model_;
+  std::vector<Phase> phases_;
+  std::vector<LearnedParameter> learned_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<WeightAverage> average_;  // null: none
   SpikeWatch watch_;

@@ -42,8 +42,9 @@ std::string sha256_of_corpora(const CorpusData& data) {
 
 class CorpusModelling : public LanguageModelTask {
  public:
-  CorpusModelling(CorpusData data, std::vector<std::string> paths)
-      : data_(std::move(data)),
+  CorpusModelling(CorpusData data, std::vector<std::string> paths, Lessons lessons)
+      : LanguageModelTask(std::move(lessons)),
+        data_(std::move(data)),
         paths_(std::move(paths)),
         description_(runs::describe_language_modelling(item_of(tokenizer()))) {}
 
@@ -56,7 +57,7 @@ class CorpusModelling : public LanguageModelTask {
                           .tokenizer = description_.item,
                           .sha256 = sha256_of_corpora(data_),
                           .corpus = paths_,
-                          .vocabulary = tokenizer().vocabulary(),
+                          .vocabulary = std::max(tokenizer().vocabulary(), lessons().vocabulary()),
                           .evaluated_tokens = windows.evaluated_windows() * context,
                           .curve_tokens = windows.evaluated_windows(training.curve_tokens) * context,
                           .window = context};
@@ -74,8 +75,8 @@ class CorpusModelling : public LanguageModelTask {
   }
 
   runs::RunConfig completed(runs::RunConfig config) const override {
-    config.task = runs::TaskOptionReader(config.task).finish();
-    complete_model(config, tokenizer().vocabulary(), "the tokenizer of the corpus");
+    config.task = completed_options(config.task);
+    complete_taught_model(config, tokenizer().vocabulary(), "the tokenizer of the corpus");
     for (auto& path : config.data.corpus) path = runs::recorded_path(path, "data.corpus");
     config.data.tokenizer = tokenizer().kind();
     config.data.sha256 = sha256_of_corpora(data_);
@@ -117,13 +118,17 @@ class CorpusModelling : public LanguageModelTask {
     return {{description_.decisive().name, means.front()}};
   }
 
+  runs::Batch held_out_windows_of(std::int64_t context, std::int64_t tokens, std::uint64_t seed) const override {
+    return CorpusWindows(data_, context, seed).evaluated_rows(tokens);
+  }
+
   runs::NarrowingCost narrowing_cost(torch::nn::Module& module, const runs::TrainingOptions& training,
                                      const runs::KeptNumbers& kept) const override {
     if (kept.sink >= 0)
       throw UsageError(expected_got("evaluate: --sink", "a run on a text, whose windows follow each other", "corpora"));
     LanguageModel model = nn::holder_of<LanguageModel>(module);
-    const CorpusWindows windows(data_, context_of(module), training.seed);
-    return language::narrowing_cost(model, windows.evaluated_rows(narrowing_cost_tokens), kept);
+    return language::narrowing_cost(
+        model, held_out_windows_of(context_of(module), narrowing_cost_tokens, training.seed), kept);
   }
 
   // As of a text: a passage that is held out, and what the model generates after it.
@@ -148,13 +153,13 @@ class CorpusModelling : public LanguageModelTask {
     CorpusData part = data_;
     part.evaluated_tokens =
         part.evaluated_tokens == 0 ? evaluated_tokens : std::min(part.evaluated_tokens, evaluated_tokens);
-    return std::make_shared<CorpusModelling>(std::move(part), paths_);
+    return std::make_shared<CorpusModelling>(std::move(part), paths_, lessons());
   }
 
   std::shared_ptr<const runs::Task> for_tuning() const override {
     CorpusData split = data_;
     split.for_tuning = true;
-    return std::make_shared<CorpusModelling>(std::move(split), paths_);
+    return std::make_shared<CorpusModelling>(std::move(split), paths_, lessons());
   }
 
  private:
@@ -196,7 +201,7 @@ class CorpusModelling : public LanguageModelTask {
 }  // namespace
 
 std::shared_ptr<const runs::Task> make_corpus_modelling(const runs::DataOptions& options, std::int64_t context,
-                                                        const std::filesystem::path& folder) {
+                                                        const std::filesystem::path& folder, Lessons lessons) {
   if (!options.text.empty())
     throw UsageError(expected_got("data.corpus", "none beside data.text", options.corpus.front()));
   if (!options.weights.empty() && options.weights.size() != options.corpus.size())
@@ -226,7 +231,8 @@ std::shared_ptr<const runs::Task> make_corpus_modelling(const runs::DataOptions&
       throw Error(
           expected_got(kept.string(), "the tokenizer of " + options.corpus.front() + ", SHA-256 " + expected, got));
   const CorpusWindows check(data, context, 0);  // that there are some
-  return std::make_shared<CorpusModelling>(std::move(data), options.corpus);
+  lessons.expect_tokenizer(read_file(data.corpora.front()->folder() / text::corpus_tokenizer_file));
+  return std::make_shared<CorpusModelling>(std::move(data), options.corpus, std::move(lessons));
 }
 
 }  // namespace cogwheel::tasks::language

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cogwheel/runs/task_entry.h"
+#include "cogwheel/tasks/language/lessons.h"
 
 namespace cogwheel::tasks::language {
 
@@ -11,6 +12,6 @@ namespace cogwheel::tasks::language {
 // Error for what PreparedCorpus refuses, corpora of several tokenizers or of another than the run has, and other
 // corpora than data.sha256 says.
 std::shared_ptr<const runs::Task> make_corpus_modelling(const runs::DataOptions& options, std::int64_t context,
-                                                        const std::filesystem::path& folder);
+                                                        const std::filesystem::path& folder, Lessons lessons = {});
 
 }  // namespace cogwheel::tasks::language

@@ -12,9 +12,9 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/shape_text.h"
+#include "cogwheel/nn/losses/token_loss.h"
 #include "cogwheel/nn/packed_sequences.h"
 #include "cogwheel/nn/states/key_value_state.h"
-#include "cogwheel/nn/token_loss.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/narrow_weights.h"
 #include "cogwheel/nn/weights/new_parameter.h"
@@ -148,8 +148,8 @@ at::Tensor LanguageModelImpl::pass(const at::Tensor& tokens, const nn::ForwardCo
   }
 }
 
-at::Tensor LanguageModelImpl::forward_from(std::int64_t layer, const at::Tensor& given,
-                                           const nn::ForwardContext& context) {
+nn::ResidualStream LanguageModelImpl::stream_from(std::int64_t layer, const at::Tensor& given,
+                                                  const nn::ForwardContext& context) {
   expect_within("language model: layer", layer, Range<std::int64_t>{0, std::ssize(layers_)});
   if (context.state != nullptr) throw UsageError(expected_got("language model: the rest of a pass", "no state", "one"));
   if (given.dim() != 3 || given.size(2) != options_.width)
@@ -159,7 +159,22 @@ at::Tensor LanguageModelImpl::forward_from(std::int64_t layer, const at::Tensor&
   nn::ResidualStream stream{given};
   for (auto index = static_cast<std::size_t>(layer); index < layers_.size(); ++index)
     stream = layers_[index](stream, context.at_layer(index));
-  return context.hooked(nn::HookPlace::logits, logits(stream, context));
+  return stream;
+}
+
+at::Tensor LanguageModelImpl::forward_from(std::int64_t layer, const at::Tensor& given,
+                                           const nn::ForwardContext& context) {
+  return context.hooked(nn::HookPlace::logits, logits(stream_from(layer, given, context), context));
+}
+
+at::Tensor LanguageModelImpl::states(const at::Tensor& tokens, const nn::ForwardContext& given) {
+  const nn::ForwardContext context = resolved(tokens, given);
+  return head_input(stream(tokens, context), context);
+}
+
+at::Tensor LanguageModelImpl::states_from(std::int64_t layer, const at::Tensor& given,
+                                          const nn::ForwardContext& context) {
+  return head_input(stream_from(layer, given, context), context);
 }
 
 std::vector<nn::HookPoint> LanguageModelImpl::hook_points() const {
@@ -211,19 +226,23 @@ nn::ModelState LanguageModelImpl::make_state(std::int64_t batch, nn::NumberType 
   return nn::ModelState(std::move(states));
 }
 
-at::Tensor LanguageModelImpl::loss(const at::Tensor& tokens, const at::Tensor& targets,
-                                   const nn::ForwardContext& given) {
-  const at::Tensor told = targets.flatten();
-  if (given.hooks != nullptr && given.hooks->wants(nn::HookPlace::logits, -1))
-    return at::cross_entropy_loss(forward(tokens, given).flatten(0, 1), told.to(token_embedding_.device()));
-  const nn::ForwardContext context = resolved(tokens, given);
-  const at::Tensor read = head_input(stream(tokens, context), context).flatten(0, 1);
+LanguageModelImpl::TargetRows LanguageModelImpl::target_rows(const at::Tensor& tokens, const at::Tensor& targets,
+                                                             const nn::ForwardContext& context) {
+  const at::Tensor told = targets.flatten(), read = states(tokens, context).flatten(0, 1);
   const at::Tensor counted = (told != ignored_target).nonzero().squeeze(1);
-  if (counted.numel() == 0) return read.sum() * 0;
-  const bool all = counted.numel() == told.numel();
   const at::Device device = token_embedding_.device();
-  return nn::head_loss(all ? read : read.index_select(0, counted.to(device)), unembedding(), unembedding_bias(),
-                       (all ? told : told.index_select(0, counted)).to(device));
+  if (counted.numel() == told.numel()) return {read, told.to(device)};
+  return {read.index_select(0, counted.to(device)), told.index_select(0, counted).to(device)};
+}
+
+at::Tensor LanguageModelImpl::loss(const at::Tensor& tokens, const at::Tensor& targets,
+                                   const nn::ForwardContext& context) {
+  if (context.hooks != nullptr && context.hooks->wants(nn::HookPlace::logits, -1))
+    return at::cross_entropy_loss(forward(tokens, context).flatten(0, 1),
+                                  targets.flatten().to(token_embedding_.device()));
+  const TargetRows rows = target_rows(tokens, targets, context);
+  if (rows.targets.numel() == 0) return rows.states.sum() * 0;
+  return nn::head_loss(rows.states, unembedding(), unembedding_bias(), rows.targets);
 }
 
 namespace {

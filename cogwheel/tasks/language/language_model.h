@@ -41,6 +41,9 @@ class LanguageModelImpl : public torch::nn::Module {
   // What the layers from `layer` on and the head make of the residual stream before it, [B, N, width]: the rest of a
   // pass whose earlier layers are known. `layer` may be the number of layers. Without a state.
   at::Tensor forward_from(std::int64_t layer, const at::Tensor& stream, const nn::ForwardContext& context = {});
+  // What the head reads, [B, N, width], of a pass and of the rest of one.
+  at::Tensor states(const at::Tensor& tokens, const nn::ForwardContext& context = {});
+  at::Tensor states_from(std::int64_t layer, const at::Tensor& stream, const nn::ForwardContext& context = {});
   // The dropout of the options, for a context in training: the same seed drops the same elements.
   nn::Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
 
@@ -60,8 +63,15 @@ class LanguageModelImpl : public torch::nn::Module {
   // expected.
   nn::ModelState make_state(std::int64_t batch, nn::NumberType keys = nn::NumberType::float32) const;
 
+  // What the head reads of the tokens whose target, [B, N], is not `ignored_target`, [n, width], and these targets,
+  // [n], on the model's device.
+  struct TargetRows {
+    at::Tensor states, targets;
+  };
+  TargetRows target_rows(const at::Tensor& tokens, const at::Tensor& targets, const nn::ForwardContext& context = {});
+
   // The mean cross-entropy in nats of the targets, [B, N], that are not `ignored_target`; 0 where there are none.
-  // Without hooks the logits are made and read in blocks of rows (nn/token_loss.h).
+  // Without hooks the logits are made and read in blocks of rows (nn/losses/token_loss.h).
   at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets, const nn::ForwardContext& context = {});
 
   const LanguageModelOptions& options() const { return options_; }
@@ -76,6 +86,7 @@ class LanguageModelImpl : public torch::nn::Module {
   nn::ForwardContext resolved(const at::Tensor& tokens, const nn::ForwardContext& context) const;
   at::Tensor embed(const at::Tensor& tokens, const nn::ForwardContext& context);
   nn::ResidualStream stream(const at::Tensor& tokens, const nn::ForwardContext& context);
+  nn::ResidualStream stream_from(std::int64_t layer, const at::Tensor& stream, const nn::ForwardContext& context);
   at::Tensor head_input(const nn::ResidualStream& stream, const nn::ForwardContext& context);
   at::Tensor logits(const nn::ResidualStream& stream, const nn::ForwardContext& context);
 

@@ -11,7 +11,6 @@
 #include "cogwheel/nn/model_holder.h"
 #include "cogwheel/runs/task_options.h"
 #include "cogwheel/tasks/language/generator.h"
-#include "cogwheel/tasks/language/packed_loss.h"
 #include "cogwheel/tasks/language/passage.h"
 #include "cogwheel/text/dataset.h"
 #include "cogwheel/text/prepared/utf8_policy.h"
@@ -29,6 +28,38 @@ std::int64_t LanguageModelTask::context_of(const torch::nn::Module& model) {
 
 void LanguageModelTask::initialize(torch::nn::Module& model, std::uint64_t seed) const {
   model_of(model).initialize(seed);
+  lessons_.initialize(model_of(model));
+}
+
+std::vector<runs::Phase> LanguageModelTask::phases() const { return lessons_.phases(); }
+
+// Of a transfer the mixers alone.
+bool LanguageModelTask::learns(const torch::nn::Module& model, const runs::Phase& phase,
+                               const std::string& parameter) const {
+  if (!Lessons::is_transfer(phase)) return true;
+  for (const auto& module : model.named_modules())
+    if (dynamic_cast<const nn::TokenMixer*>(module.value().get()) != nullptr &&
+        parameter.starts_with(module.key() + "."))
+      return true;
+  return false;
+}
+
+at::Tensor LanguageModelTask::loss_in(const runs::Phase& phase, torch::nn::Module& model, const runs::Batch& batch,
+                                      std::uint64_t dropout_seed) const {
+  return Lessons::is_transfer(phase) ? lessons_.transfer_loss(model_of(model), batch)
+                                     : loss(model, batch, dropout_seed);
+}
+
+runs::TaskOptions LanguageModelTask::completed_options(const runs::TaskOptions& given) const {
+  return lessons_.none() ? runs::TaskOptionReader(given).finish() : lessons_.options();
+}
+
+void LanguageModelTask::complete_taught_model(runs::RunConfig& config, std::int64_t vocabulary,
+                                              const std::string& decided_by, bool may_have_more) const {
+  LanguageModelOptions& model = config.model.as<LanguageModelOptions>();
+  lessons_.complete(model);
+  complete_model(config, vocabulary, decided_by, may_have_more || lessons_.allows_more_words());
+  lessons_.complete(model);
 }
 
 std::string LanguageModelTask::continued_text(torch::nn::Module& module, const text::Tokenizer& tokenizer,
@@ -51,11 +82,13 @@ std::string LanguageModelTask::text_of(const text::Tokenizer& tokenizer, std::sp
 
 std::int64_t LanguageModelTask::counted(const runs::Batch& batch) const { return runs::told_targets(batch); }
 
+runs::Batch LanguageModelTask::held_out_windows_of(std::int64_t, std::int64_t, std::uint64_t) const {
+  throw UsageError(expected_got("task", "one on a text or corpora, which hold some of it out", description().name));
+}
+
 at::Tensor LanguageModelTask::loss(torch::nn::Module& module, const runs::Batch& batch,
                                    std::uint64_t dropout_seed) const {
-  LanguageModelImpl& model = model_of(module);
-  if (batch.positions.defined()) return packed_loss(model, batch, {.dropout = model.dropout(dropout_seed)});
-  return model.loss(batch.inputs, batch.targets, {.dropout = model.dropout(dropout_seed)});
+  return lessons_.loss(model_of(module), batch, dropout_seed);
 }
 
 void LanguageModelTask::complete_model(runs::RunConfig& config, std::int64_t vocabulary, const std::string& decided_by,

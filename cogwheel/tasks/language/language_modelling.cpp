@@ -29,8 +29,10 @@ namespace {
 
 class LanguageModelling : public LanguageModelTask {
  public:
-  LanguageModelling(std::shared_ptr<const text::Dataset> data, std::vector<std::string> text, std::int64_t byte_limit)
-      : data_(std::move(data)),
+  LanguageModelling(std::shared_ptr<const text::Dataset> data, std::vector<std::string> text, std::int64_t byte_limit,
+                    Lessons lessons)
+      : LanguageModelTask(std::move(lessons)),
+        data_(std::move(data)),
         text_(std::move(text)),
         byte_limit_(byte_limit),
         description_(runs::describe_language_modelling(runs::item_of(data_->tokenizer->kind()))) {}
@@ -45,7 +47,7 @@ class LanguageModelling : public LanguageModelTask {
             .text = text_,
             .byte_limit = byte_limit_,
             .bytes = data_->bytes,
-            .vocabulary = data_->tokenizer->vocabulary(),
+            .vocabulary = std::max(data_->tokenizer->vocabulary(), lessons().vocabulary()),
             .train_tokens = std::ssize(data_->training),
             .held_out_tokens = std::ssize(data_->held_out),
             .evaluated_tokens = text::held_out_window_count(*data_, context) * context,
@@ -54,8 +56,8 @@ class LanguageModelling : public LanguageModelTask {
   }
 
   runs::RunConfig completed(runs::RunConfig config) const override {
-    config.task = runs::TaskOptionReader(config.task).finish();
-    complete_model(config, data_->tokenizer->vocabulary(), "the tokenizer", data_->kept_tokenizer);
+    config.task = completed_options(config.task);
+    complete_taught_model(config, data_->tokenizer->vocabulary(), "the tokenizer", data_->kept_tokenizer);
     for (auto& path : config.data.text) path = runs::recorded_path(path, "data.text");
     config.data.tokenizer = data_->tokenizer->kind();
     config.data.sha256 = data_->sha256;
@@ -94,12 +96,16 @@ class LanguageModelling : public LanguageModelTask {
     return {{description_.decisive().name, means.front()}};
   }
 
-  runs::NarrowingCost narrowing_cost(torch::nn::Module& module, const runs::TrainingOptions&,
+  runs::Batch held_out_windows_of(std::int64_t context, std::int64_t tokens, std::uint64_t) const override {
+    const Windows found = held_out_windows(*data_, context, tokens);
+    return {found.inputs, found.targets};
+  }
+
+  runs::NarrowingCost narrowing_cost(torch::nn::Module& module, const runs::TrainingOptions& training,
                                      const runs::KeptNumbers& kept) const override {
     LanguageModel model = nn::holder_of<LanguageModel>(module);
-    const auto windows = [&](std::int64_t tokens) -> runs::Batch {
-      const Windows found = held_out_windows(*data_, context_of(module), tokens);
-      return {found.inputs, found.targets};
+    const auto windows = [&](std::int64_t tokens) {
+      return held_out_windows_of(context_of(module), tokens, training.seed);
     };
     runs::NarrowingCost cost{.kept = kept};
     if (kept.narrow()) cost = language::narrowing_cost(model, windows(narrowing_cost_tokens), kept);
@@ -120,7 +126,7 @@ class LanguageModelling : public LanguageModelTask {
     auto part = std::make_shared<text::Dataset>(*data_);
     // One more token: the target of the last input.
     part->held_out.resize(std::min(part->held_out.size(), static_cast<std::size_t>(evaluated_tokens + 1)));
-    return make_language_modelling(std::move(part), text_, byte_limit_);
+    return make_language_modelling(std::move(part), text_, byte_limit_, lessons());
   }
 
   // The last tenth of the training part takes the place of the held-out part.
@@ -131,7 +137,7 @@ class LanguageModelling : public LanguageModelTask {
     split->training.resize(start);
     split->held_out.assign(data_->training.begin() + static_cast<std::ptrdiff_t>(start),
                            data_->training.begin() + static_cast<std::ptrdiff_t>(start + count));
-    return make_language_modelling(std::move(split), text_, byte_limit_);
+    return make_language_modelling(std::move(split), text_, byte_limit_, lessons());
   }
 
  private:
@@ -144,7 +150,9 @@ class LanguageModelling : public LanguageModelTask {
 // Paths are relative to the working folder.
 std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std::filesystem::path& folder) {
   const runs::DataOptions& options = config.data;
-  if (!options.corpus.empty()) return make_corpus_modelling(options, runs::common(config.model).context, folder);
+  Lessons lessons(config, folder);
+  if (!options.corpus.empty())
+    return make_corpus_modelling(options, runs::common(config.model).context, folder, std::move(lessons));
   const text::Corpus corpus = options.text.empty()
                                   ? text::load_python_standard_library(options.byte_limit)
                                   : text::load_corpus({options.text.begin(), options.text.end()}, options.byte_limit);
@@ -155,20 +163,23 @@ std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std:
   }
   std::error_code problem;
   const bool has_tokenizer = !folder.empty() && std::filesystem::exists(folder / runs::tokenizer_file, problem);
+  const std::filesystem::path tokenizer = has_tokenizer ? folder / runs::tokenizer_file : lessons.tokenizer();
   auto data = std::make_shared<text::Dataset>(
-      has_tokenizer ? text::make_dataset(corpus, text::load_tokenizer(folder / runs::tokenizer_file),
-                                         runs::common(config.model).context)
-                    : text::make_dataset(corpus, std::string_view(options.tokenizer),
-                                         runs::common(config.model).context, options.vocabulary));
-  data->kept_tokenizer = has_tokenizer;
-  return make_language_modelling(std::move(data), options.text, options.byte_limit);
+      tokenizer.empty()
+          ? text::make_dataset(corpus, std::string_view(options.tokenizer), runs::common(config.model).context,
+                               options.vocabulary)
+          : text::make_dataset(corpus, text::load_tokenizer(tokenizer), runs::common(config.model).context));
+  data->kept_tokenizer = !tokenizer.empty();
+  lessons.expect_tokenizer(data->tokenizer->to_json());
+  return make_language_modelling(std::move(data), options.text, options.byte_limit, std::move(lessons));
 }
 
 }  // namespace
 
 std::shared_ptr<const runs::Task> make_language_modelling(std::shared_ptr<const text::Dataset> data,
-                                                          std::vector<std::string> text, std::int64_t byte_limit) {
-  return std::make_shared<LanguageModelling>(std::move(data), std::move(text), byte_limit);
+                                                          std::vector<std::string> text, std::int64_t byte_limit,
+                                                          Lessons lessons) {
+  return std::make_shared<LanguageModelling>(std::move(data), std::move(text), byte_limit, std::move(lessons));
 }
 
 runs::TaskEntry language_modelling_task() {

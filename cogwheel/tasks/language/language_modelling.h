@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cogwheel/runs/task_entry.h"
+#include "cogwheel/tasks/language/lessons.h"
 #include "cogwheel/text/dataset.h"
 
 namespace cogwheel::tasks::language {
@@ -12,7 +13,7 @@ namespace cogwheel::tasks::language {
 // `text`: as in DataFacts::text.
 std::shared_ptr<const runs::Task> make_language_modelling(std::shared_ptr<const text::Dataset> data,
                                                           std::vector<std::string> text = {},
-                                                          std::int64_t byte_limit = 0);
+                                                          std::int64_t byte_limit = 0, Lessons lessons = {});
 
 // The same on random numbers: TaskEntry::random.
 std::shared_ptr<const runs::Task> random_language_modelling(const runs::RunConfig& config,

@@ -11,6 +11,13 @@ namespace cogwheel::tasks::language {
 // Where the documents of all rows begin, one row after another, and the end of the last: [documents + 1] int64.
 at::Tensor document_starts(const at::Tensor& positions);
 
+// What a pass takes of a batch; the rows of one with positions become one row, as below.
+struct PassOfBatch {
+  at::Tensor tokens, targets;
+  nn::ForwardContext context;
+};
+PassOfBatch pass_of_batch(const runs::Batch& batch);
+
 // The loss of a batch with positions. Its rows become one, [1, B·N], in which each document is a sequence of its own
 // (ForwardContext::cu_seqlens): one that a row cuts is one in each of them.
 at::Tensor packed_loss(LanguageModelImpl& model, const runs::Batch& batch, nn::ForwardContext context);

@@ -21,7 +21,7 @@ std::shared_ptr<const text::Dataset> random_text(std::int64_t vocabulary) {
 }  // namespace
 
 std::shared_ptr<const runs::Task> random_language_modelling(const runs::RunConfig& config, const runs::RandomItems&) {
-  return make_language_modelling(random_text(runs::given_vocabulary(config, {1, 1 << 30})));
+  return make_language_modelling(random_text(runs::given_vocabulary(config, {1, 1 << 30})), {}, 0, Lessons(config, {}));
 }
 
 }  // namespace cogwheel::tasks::language

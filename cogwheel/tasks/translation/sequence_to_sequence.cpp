@@ -10,7 +10,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/token.h"
 #include "cogwheel/core/wording/shape_text.h"
-#include "cogwheel/nn/token_loss.h"
+#include "cogwheel/nn/losses/token_loss.h"
 #include "cogwheel/nn/weights/collected_weight.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/new_parameter.h"

@@ -1,4 +1,4 @@
-#include "cogwheel/nn/token_loss.h"
+#include "cogwheel/nn/losses/token_loss.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

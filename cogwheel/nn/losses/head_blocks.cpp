@@ -1,4 +1,4 @@
-#include "cogwheel/nn/token_loss.h"
+#include "cogwheel/nn/losses/head_blocks.h"
 
 #include <ATen/Parallel.h>
 #include <torch/types.h>
@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <string>
-#include <vector>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/shape_text.h"
@@ -15,10 +13,6 @@
 #include "cogwheel/ops/support/recorded_node.h"
 
 namespace cogwheel::nn {
-namespace {
-
-// Logits of a block, in float32, as one thread keeps them in its cache.
-constexpr std::int64_t block_logits = 1 << 18;
 
 void expect_tokens(const std::string& what, const std::string& rows, const at::Tensor& x, const at::Tensor& targets,
                    std::int64_t vocabulary) {
@@ -32,27 +26,12 @@ void expect_tokens(const std::string& what, const std::string& rows, const at::T
                              std::to_string(least) + " to " + std::to_string(largest)));
 }
 
-// The losses of some tokens [m]; their logits [m, V] become the gradient of the sum of losses times `weight`, unless
-// that is 0.
-at::Tensor losses_of(const at::Tensor& logits, const at::Tensor& targets, double smoothing, double weight) {
-  const double vocabulary = static_cast<double>(logits.size(1));
-  const at::Tensor places = targets.unsqueeze(1);
-  at::Tensor log_p = at::log_softmax(logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat), 1);
-  at::Tensor losses = log_p.gather(1, places).squeeze(1) * (smoothing - 1);
-  if (smoothing > 0) losses -= log_p.sum(1) * (smoothing / vocabulary);
-  if (weight == 0) return losses;
-  at::Tensor gradient = log_p.exp_();
-  if (smoothing > 0) gradient -= smoothing / vocabulary;
-  gradient.scatter_add_(1, places, at::full_like(places, smoothing - 1, gradient.options()));
-  at::Tensor kept = logits;
-  kept.copy_(gradient.mul_(weight));
-  return losses;
-}
-
-// The losses of all tokens, as losses_of of some, by several threads.
-at::Tensor all_losses(const at::Tensor& logits, const at::Tensor& targets, double smoothing, double weight) {
-  const std::int64_t tokens = logits.size(0), rows = std::max<std::int64_t>(1, block_logits / logits.size(1));
-  if (!logits.is_cpu() && !logits.is_meta()) return losses_of(logits, targets, smoothing, weight);
+at::Tensor losses_in_slices(const at::Tensor& logits,
+                            const std::function<at::Tensor(std::int64_t begin, std::int64_t end)>& some) {
+  // Logits of a slice, in float32, as one thread keeps them in its cache.
+  constexpr std::int64_t slice_logits = 1 << 18;
+  const std::int64_t tokens = logits.size(0), rows = std::max<std::int64_t>(1, slice_logits / logits.size(1));
+  if (!logits.is_cpu() && !logits.is_meta()) return some(0, tokens);
   const at::ScalarType type = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor losses = at::empty({tokens}, logits.options().dtype(type));
   if (logits.is_meta()) return losses;
@@ -60,16 +39,14 @@ at::Tensor all_losses(const at::Tensor& logits, const at::Tensor& targets, doubl
     const torch::NoGradGuard none;  // of this thread
     for (std::int64_t each = first; each < last; ++each) {
       const std::int64_t begin = each * rows, end = std::min(tokens, begin + rows);
-      losses.slice(0, begin, end)
-          .copy_(losses_of(logits.slice(0, begin, end), targets.slice(0, begin, end), smoothing, weight));
+      losses.slice(0, begin, end).copy_(some(begin, end));
     }
   });
   return losses;
 }
 
-// Backward hands on gradients that are already there, of a loss with respect to `inputs`.
-void record_gradients(const char* name, const ops::variable_list& inputs, const at::Tensor& loss,
-                      const ops::variable_list& gradients) {
+void record_gradients(const char* name, const std::vector<at::Tensor>& inputs, const at::Tensor& loss,
+                      const std::vector<at::Tensor>& gradients) {
   ops::record_saving(
       name, inputs, {loss}, {.inputs = {}, .outputs = {}, .constants = gradients},
       [name](const ops::variable_list&, const ops::variable_list& kept, const ops::variable_list& outer) {
@@ -83,24 +60,8 @@ void record_gradients(const char* name, const ops::variable_list& inputs, const 
       });
 }
 
-}  // namespace
-
-at::Tensor token_loss(const at::Tensor& logits, const at::Tensor& targets, double smoothing) {
-  expect_tokens("token_loss", "logits [n, V]", logits, targets, logits.dim() == 2 ? logits.size(1) : 0);
-  const bool record = ops::needs_record({logits});
-  at::Tensor loss, gradient;
-  {
-    const torch::NoGradGuard no_grad;
-    gradient = logits.detach();
-    loss = all_losses(gradient, targets, smoothing, record ? 1 / static_cast<double>(logits.size(0)) : 0).mean();
-  }
-  if (record) record_gradients("TokenLossBackward", {logits}, loss, {gradient});
-  return loss;
-}
-
-at::Tensor head_loss(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& targets,
-                     std::int64_t logits_bytes) {
-  expect_tokens("head_loss", "rows [n, width]", x, targets, weight.size(0));
+at::Tensor loss_of_blocks(const char* name, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                          std::int64_t logits_bytes, const BlockLoss& block_loss) {
   const std::int64_t tokens = x.size(0), vocabulary = weight.size(0);
   const std::int64_t rows =
       std::clamp<std::int64_t>(logits_bytes / (vocabulary * static_cast<std::int64_t>(sizeof(float))), 1, tokens);
@@ -119,8 +80,7 @@ at::Tensor head_loss(const at::Tensor& x, const at::Tensor& weight, const at::Te
       const std::int64_t count = std::min(rows, tokens - first);
       const at::Tensor part = read.narrow(0, first, count).to(type);
       const at::Tensor logits = matrix_product(part, matrix, offset);
-      losses.push_back(
-          all_losses(logits, targets.narrow(0, first, count), 0, record ? 1 / static_cast<double>(tokens) : 0));
+      losses.push_back(block_loss(logits, first, record ? 1 / static_cast<double>(tokens) : 0));
       if (!record) continue;
       // From here on they are the gradient of the loss.
       of_x.narrow(0, first, count).copy_(matrix_product(logits, matrix.t()));
@@ -132,7 +92,7 @@ at::Tensor head_loss(const at::Tensor& x, const at::Tensor& weight, const at::Te
     }
     loss = at::cat(losses).mean();
   }
-  if (record) record_gradients("HeadLossBackward", {x, weight, bias}, loss, {of_x, of_weight, of_bias});
+  if (record) record_gradients(name, {x, weight, bias}, loss, {of_x, of_weight, of_bias});
   return loss;
 }
 
