@@ -144,7 +144,7 @@ def test_one_by_one_is_each_layer_converted_by_hand(cogwheel):
     swaps = json.loads(done.stdout)["one_by_one"]
     # Every token that is held out, by a window each.
     ids = {token: number for number, token in enumerate(json.loads((cogwheel.folder / "soft/tokenizer.json").read_text())["characters"])}
-    held_out = torch.tensor([ids[character] for character in TEXT])[len(TEXT) - len(TEXT) // 10 :]
+    held_out = torch.tensor([ids[character] for character in TEXT])[len(TEXT) * 9 // 10 :]
     windows = (len(held_out) - 1) // 16
     assert swaps["tokens"] == windows * 16
     tokens, targets = held_out[: windows * 16].view(-1, 16), held_out[1 : windows * 16 + 1]

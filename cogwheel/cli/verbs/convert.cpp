@@ -13,18 +13,18 @@
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/folder_lock.h"
-#include "cogwheel/interchange/convert_run.h"
 #include "cogwheel/pages/exhibits.h"
 #include "cogwheel/runs/task.h"
+#include "cogwheel/surgery/convert_run.h"
 #include "cogwheel/tasks/language/language_model_options.h"
 
 namespace cogwheel::cli {
 namespace {
 
-using interchange::MeasuredConversion;
-using interchange::RunConversion;
-using interpret::LayerSwaps;
 using nn::Fate;
+using surgery::LayerSwaps;
+using surgery::MeasuredConversion;
+using surgery::RunConversion;
 using Json = nlohmann::ordered_json;
 
 struct ConvertArguments {
@@ -58,7 +58,7 @@ void print_json(const RunConversion& conversion, const MeasuredConversion& measu
   json["tokens"] = measured.tokens;
   if (!measured.unknown.empty()) json["unknown"] = measured.unknown;
   if (swaps != nullptr) {
-    const auto cost_of = [&](const interpret::SwapCost& cost) -> Json {
+    const auto cost_of = [&](const surgery::SwapCost& cost) -> Json {
       return {{"loss", cost.loss}, {"divergence", cost.divergence}, {"agreement", cost.agreement}};
     };
     Json layers = Json::array();
@@ -78,7 +78,7 @@ void print_json(const RunConversion& conversion, const MeasuredConversion& measu
 
 // The layer whose swap costs most comes first: it is the one to leave as it is.
 void print_swaps(const RunConversion& conversion, const LayerSwaps& swaps) {
-  const auto cells = [&](std::string name, std::string mechanisms, const interpret::SwapCost& cost) {
+  const auto cells = [&](std::string name, std::string mechanisms, const surgery::SwapCost& cost) {
     return std::vector<std::string>{std::move(name),
                                     std::move(mechanisms),
                                     fmt::format("{:.4f}", cost.loss),

@@ -1,4 +1,4 @@
-#include "cogwheel/interpret/layer_swaps.h"
+#include "cogwheel/surgery/layer_swaps.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -11,7 +11,7 @@
 #include "cogwheel/tasks/language/language_model.h"
 #include "cogwheel/tasks/language/packed_loss.h"
 
-namespace cogwheel::interpret {
+namespace cogwheel::surgery {
 namespace {
 
 struct Head {
@@ -113,4 +113,4 @@ LayerSwaps layer_swaps(tasks::language::LanguageModel& model, tasks::language::L
   return swaps;
 }
 
-}  // namespace cogwheel::interpret
+}  // namespace cogwheel::surgery

@@ -11,7 +11,7 @@ namespace cogwheel::tasks::language {
 class LanguageModel;
 }
 
-namespace cogwheel::interpret {
+namespace cogwheel::surgery {
 
 // Of a pass beside that of the model as it was, each the mean over tokens.
 struct SwapCost {
@@ -33,4 +33,4 @@ struct LayerSwaps {
 LayerSwaps layer_swaps(tasks::language::LanguageModel& model, tasks::language::LanguageModel& other,
                        const runs::Batch& windows);
 
-}  // namespace cogwheel::interpret
+}  // namespace cogwheel::surgery

@@ -1,4 +1,4 @@
-#include "cogwheel/interchange/convert_run.h"
+#include "cogwheel/surgery/convert_run.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -21,7 +21,7 @@
 #include "cogwheel/tasks/language/language_model_task.h"
 #include "cogwheel/tasks/language/load_language_model.h"
 
-namespace cogwheel::interchange {
+namespace cogwheel::surgery {
 namespace {
 
 namespace language = tasks::language;
@@ -142,7 +142,7 @@ MeasuredConversion RunConversion::measure() const {
   return measured;
 }
 
-interpret::LayerSwaps RunConversion::one_by_one() const {
+LayerSwaps RunConversion::one_by_one() const {
   if (!has_data(models_->before))
     throw UsageError(expected_got("convert: --one-by-one", "a run with a text, or --text", "weights alone"));
   const auto task = models_->task(models_->before);
@@ -150,19 +150,19 @@ interpret::LayerSwaps RunConversion::one_by_one() const {
   if (on_text == nullptr)
     throw UsageError(expected_got("convert: --one-by-one", "a run on a text", "the task " + models_->before.task.name));
   const std::int64_t context = std::min((*models_->given)->options().context, models_->made->options().context);
-  return interpret::layer_swaps(*models_->given, models_->made,
-                                on_text->held_out_windows_of(context, measured_tokens, models_->before.training.seed));
+  return layer_swaps(*models_->given, models_->made,
+                     on_text->held_out_windows_of(context, measured_tokens, models_->before.training.seed));
 }
 
 runs::RunFolder RunConversion::write(const std::filesystem::path& folder, bool overwrite) const {
   std::error_code problem;
   if (std::filesystem::equivalent(folder, models_->folder.path(), problem))
     throw UsageError(expected_got("convert: --out", "another folder than that of the run", folder.string()));
-  ImportedModel run{
+  interchange::ImportedModel run{
       .architecture = {}, .config = models_->after, .weights = {}, .files = files_of_model(models_->folder)};
   for (const auto& parameter : models_->made->named_parameters())
     run.weights[parameter.key()] = parameter.value().detach();
-  return write_imported_run(run, folder, overwrite);
+  return interchange::write_imported_run(run, folder, overwrite);
 }
 
-}  // namespace cogwheel::interchange
+}  // namespace cogwheel::surgery

@@ -1,5 +1,5 @@
 // What each layer's swap costs, of documents that a window holds.
-#include "cogwheel/interpret/layer_swaps.h"
+#include "cogwheel/surgery/layer_swaps.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -9,7 +9,7 @@
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/tasks/language/language_model.h"
 
-namespace cogwheel::interpret::layer_swaps_test {
+namespace cogwheel::surgery::layer_swaps_test {
 namespace {
 
 using tasks::language::LanguageModel;
@@ -51,4 +51,4 @@ TEST(LayerSwaps, ReadDocumentsApart) {
 }
 
 }  // namespace
-}  // namespace cogwheel::interpret::layer_swaps_test
+}  // namespace cogwheel::surgery::layer_swaps_test

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/interpret/layer_swaps.h"
 #include "cogwheel/nn/conversion/weight_conversion.h"
 #include "cogwheel/runs/configuration/run_config.h"
 #include "cogwheel/runs/run_folder.h"
+#include "cogwheel/surgery/layer_swaps.h"
 
-namespace cogwheel::interchange {
+namespace cogwheel::surgery {
 
 // How the decisive measure of the run's task, the held-out loss of a text, is before any step; or why it is not known.
 struct MeasuredConversion {
@@ -40,7 +40,7 @@ class RunConversion {
   // Over a part of what is held out, evenly spread, and the same for both where their contexts are the same.
   MeasuredConversion measure() const;
   // Throws UsageError where the run has no text.
-  interpret::LayerSwaps one_by_one() const;
+  LayerSwaps one_by_one() const;
 
   // A run of weights alone, as imported ones are (import_run.h). Throws what write_imported_run throws, and UsageError
   // for the folder of the run itself.
@@ -51,4 +51,4 @@ class RunConversion {
   std::unique_ptr<Models> models_;
 };
 
-}  // namespace cogwheel::interchange
+}  // namespace cogwheel::surgery
