@@ -1,6 +1,7 @@
 """Surgeries of one trained language model beside each other: what each mechanism has of its weights, after so many steps.
 
-    python bench/surgery.py START --out FOLDER [--text PATH ...] [--steps 10 100 1000] [--seeds 3] [--tune 3] [--attention NAMES ...]
+    python bench/surgery.py START --out FOLDER [--text PATH ...] [--steps 10 100 1000] [--batch 4] [--seeds 3] [--tune 5]
+                            [--kinds plain teacher transfer scratch] [--attention NAMES ...]
 
 START is a run of softmax, as of experiments/surgery.toml. For each number of steps there are comparisons of four kinds: `plain`
 (task.start), `teacher` (START also teaches), `transfer` (a fifth of the steps is transfer first), and `scratch` (no start). All have
@@ -19,6 +20,7 @@ import tomllib
 # Keys of [model] that `compare` has options for, or decides itself.
 ELSEWHERE = {"mechanism", "definition", "vocabulary", "feed_forward", "position", "dropout", "recurrent_layer"}
 TEACHER = ["task.teacher_share=0.5"]
+KINDS = ("plain", "teacher", "transfer", "scratch")
 
 
 def cogwheel(*words: object) -> str:
@@ -47,8 +49,7 @@ def compared(kind: str, steps: int, arguments: argparse.Namespace, config: dict)
     if (folder / "results.json").exists():
         cogwheel("compare", "--resume", folder)
     else:
-        training = config["training"]
-        shared = sets([f"training.batch={training['batch']}", f"training.warm_up={min(100, steps // 10)}"])
+        shared = sets([f"training.batch={arguments.batch or config['training']['batch']}"])
         cogwheel(
             "compare", "--attention", ",".join(arguments.attention), "--baseline", "softmax", "--seeds", arguments.seeds,
             "--steps", steps, "--tune", arguments.tune, "--learning-rate", arguments.learning_rate,
@@ -79,9 +80,11 @@ def main() -> None:
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--text", nargs="+", default=[])
     parser.add_argument("--steps", type=int, nargs="+", default=[10, 100, 1000])
+    parser.add_argument("--batch", type=int, default=0, help="by default that of START")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--tune", type=int, default=3)
-    parser.add_argument("--learning-rate", type=float, default=5e-4)
+    parser.add_argument("--tune", type=int, default=5)
+    parser.add_argument("--learning-rate", type=float, default=1e-3, help="in the middle of those that are tried")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--attention", nargs="+", default=[])
     arguments = parser.parse_args()
     arguments.start = arguments.start.resolve()
@@ -99,7 +102,7 @@ def main() -> None:
         )
         for name in arguments.attention
     }
-    for kind in ("plain", "teacher", "transfer", "scratch"):
+    for kind in arguments.kinds:
         results = {steps: compared(kind, steps, arguments, config) for steps in arguments.steps}
         rows = [[kind, "0 steps", *(f"{steps} steps" for steps in arguments.steps)]]
         for name in arguments.attention:
