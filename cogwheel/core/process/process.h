@@ -30,6 +30,7 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
+  pid_t id() const { return child_; }
   void interrupt() const;
   Finished wait();
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/process/program_until_stopped.h"
 #include "support/temporary_folder.h"
 
 namespace cogwheel {
@@ -50,6 +51,25 @@ TEST(Process, HasTheEnvironmentAndTheFolderThatItIsGiven) {
   const TemporaryFolder folder;
   EXPECT_EQ(shell("pwd -P", {.folder = folder.path()}).output,
             std::filesystem::canonical(folder.path()).string() + "\n");
+}
+
+TEST(ProgramUntilStopped, LeavesInterruptsToThisProcess) {
+  EXPECT_EQ(run_until_stopped({"sh", "-c", "kill -INT $$; echo still here"}, {}, "stopped").output, "still here\n");
+  EXPECT_EQ(run_until_stopped({"sh", "-c", "exit 3"}, {}, "stopped").status, 3);
+}
+
+// The program signals this process, and would do so for ever.
+TEST(ProgramUntilStopped, EndsWithThisProcess) {
+  for (const char* signal : {"TERM", "INT"}) {
+    // Again and again: SIGINT is ignored until the program has started.
+    const std::string line = std::string("while kill -") + signal + " $PPID; do sleep 0.1; done";
+    try {
+      run_until_stopped({"sh", "-c", line}, {}, "stopped");
+      FAIL() << signal;
+    } catch (const Interrupted& error) {
+      EXPECT_STREQ(error.what(), "stopped");
+    }
+  }
 }
 
 TEST(Process, IsInterrupted) {
