@@ -37,9 +37,16 @@ PagePlace page_place(const HarnessPlace& place) {
       return {run, true};
     }
   }
-  const fs::path out = place.out.empty() ? fs::path(".") : fs::path(place.out);
+  if (place.out.empty()) {
+    expect_makable(".");
+    runs::expect_no_run_file(runs::harness_page_file, "evaluate: working folder without --out");
+    // Each keeps its own scores.
+    for (const std::string& run : place.runs) expect_makable(runs::RunFolder::open(run).path());
+    return {"."};
+  }
+  const fs::path out = place.out;
   expect_makable(out);
-  if (!place.out.empty()) runs::expect_no_run_file(out, "evaluate: --out");
+  runs::expect_no_run_file(out, "evaluate: --out");
   for (const char* name : {runs::harness_json_file, runs::harness_page_file})
     runs::expect_no_run_file(out / name, "evaluate: --out");
   return {out};
@@ -52,7 +59,7 @@ std::string command_of(const HarnessArguments& arguments, const HarnessPlace& pl
     if (!value.empty()) command += fmt::format(" {} {}", name, shell_word(value));
   };
   const auto number = [](const auto& value) { return value ? std::to_string(*value) : ""; };
-  add("--harness", arguments.tasks);
+  add("--harness", *arguments.tasks);
   add("--harness-data", arguments.data);
   add("--num-fewshot", number(arguments.shots));
   add("--limit", number(arguments.limit));
@@ -65,7 +72,9 @@ std::vector<std::string> names_of(const std::string& list) {
   std::vector<std::string> names;
   for (std::size_t begin = 0; begin <= list.size();) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
-    names.push_back(list.substr(begin, end - begin));
+    const std::string name = list.substr(begin, end - begin);
+    const std::size_t first = std::min(name.find_first_not_of(' '), name.size());
+    names.push_back(name.substr(first, name.find_last_not_of(' ') + 1 - first));
     begin = end + 1;
   }
   return names;
@@ -80,11 +89,17 @@ compare::HarnessOptions options_of(const HarnessArguments& arguments, const Harn
                                   .limit = arguments.limit,
                                   .definitions = place.definitions.lines,
                                   .mechanism_files = place.definitions.files};
+  // Data of sst2 may lie in a folder of this name, where it is the task that is meant.
   std::error_code problem;
-  if (fs::is_directory(arguments.tasks, problem))
-    options.folder = arguments.tasks;
-  else
-    options.names = names_of(arguments.tasks);
+  options.names = names_of(*arguments.tasks);
+  const std::vector<std::string> known = compare::harness_task_names();
+  const bool named = std::all_of(options.names.begin(), options.names.end(), [&](const std::string& name) {
+    return std::find(known.begin(), known.end(), name) != known.end();
+  });
+  if (!named && fs::is_directory(*arguments.tasks, problem)) {
+    options.folder = *arguments.tasks;
+    options.names.clear();
+  }
   if (arguments.batch) options.batch = *arguments.batch;
   if (place.seed) options.seed = *place.seed;
   return options;
@@ -129,22 +144,26 @@ void evaluate_by_harness(const HarnessArguments& arguments, const HarnessPlace& 
   const compare::HarnessScores scores = compare::lm_eval_scores(options_of(arguments, place));
   const std::string all = compare::scores_to_json(scores);
   make_folder(page.folder);
+  const fs::path file = page.folder / runs::harness_page_file;
+  write_file(file, compare::scores_page(scores, command_of(arguments, place), utc_now(), COGWHEEL_VERSION));
   if (place.out.empty() || page.of_run)
     for (std::size_t run = 0; run < scores.runs.size(); ++run)
       write_file(runs::RunFolder::open(scores.runs[run].folder).path() / runs::harness_json_file,
                  compare::scores_to_json(scores, run));
   else
     write_file(page.folder / runs::harness_json_file, all);
-  const fs::path file = page.folder / runs::harness_page_file;
-  write_file(file, compare::scores_page(scores, command_of(arguments, place), utc_now(), COGWHEEL_VERSION));
   if (arguments.json) {
     fmt::print("{}", all);
-    return;
+  } else {
+    for (std::size_t run = 0; run < scores.runs.size(); ++run)
+      fmt::print("{}{}\n", scores.runs.size() > 1 ? scores.runs[run].name + "\n" : "",
+                 pages::table_text(compare::scores_table(scores, run)));
+    fmt::print("{}\n{}\n", compare::scores_verdict(scores), file.lexically_normal().string());
   }
-  for (std::size_t run = 0; run < scores.runs.size(); ++run)
-    fmt::print("{}{}\n", scores.runs.size() > 1 ? scores.runs[run].name + "\n" : "",
-               pages::table_text(compare::scores_table(scores, run)));
-  fmt::print("{}\n{}\n", compare::scores_verdict(scores), file.lexically_normal().string());
+  // After everything else is written.
+  for (const compare::ScoredRun& run : scores.runs)
+    for (const compare::TaskScore& score : run.scores)
+      if (!score.problem.empty()) throw Error(fmt::format("{}: {}", run.name, score.problem));
 }
 
 }  // namespace cogwheel::cli

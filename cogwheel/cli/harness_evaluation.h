@@ -14,11 +14,12 @@ class App;
 namespace cogwheel::cli {
 
 struct HarnessArguments {
-  std::string tasks, data;
+  std::optional<std::string> tasks;
+  std::string data;
   std::optional<std::int64_t> shots, limit, batch;
   bool json = false;
 
-  bool given() const { return !tasks.empty(); }
+  bool given() const { return tasks.has_value(); }
   // Throws UsageError where an option of it was given without it.
   void expect_none() const;
 };
@@ -35,7 +36,7 @@ struct HarnessPlace {
 };
 
 // Writes harness.json into the folder of each run, or that of all into `out`, and the page; prints a table, or the
-// JSON.
+// JSON. Throws Error at the end, where a task's own functions could not make a score.
 void evaluate_by_harness(const HarnessArguments& arguments, const HarnessPlace& place);
 
 }  // namespace cogwheel::cli

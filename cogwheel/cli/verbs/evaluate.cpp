@@ -76,7 +76,7 @@ void expect_samples(const runs::ThoroughInspection& options) {
 // What lm-eval asks of a run has nothing to do with the measures of its task.
 void expect_no_measures(const EvaluateArguments& arguments) {
   const auto refuse = [](const char* name, bool given) {
-    if (given) throw UsageError(expected_got(std::string("evaluate: ") + name, "none beside --harness", "it"));
+    if (given) throw UsageError(expected_got(std::string("evaluate: ") + name, "none beside --harness", "one"));
   };
   expect_samples(arguments.inspection);
   refuse("--samples", arguments.inspection.samples > 0);

@@ -26,6 +26,24 @@ std::vector<std::pair<std::size_t, std::size_t>> words_of(std::string_view text)
 
 }  // namespace
 
+std::string shared_text(std::string_view one, std::string_view other) {
+  constexpr std::size_t compared = 4096;  // enough to be found where it is and seldom elsewhere
+  for (std::string_view* text : {&one, &other}) {
+    // A text may have been cut within a word, or within a character.
+    const std::size_t begin = text->find_first_of(white_space), end = text->find_last_of(white_space);
+    *text = begin == std::string_view::npos ? "" : text->substr(begin, end - begin + 1);
+  }
+  for (const auto& [longer, begun] : {std::pair(one, other), std::pair(other, one)}) {
+    const std::string_view first = begun.substr(0, compared);
+    for (std::size_t at = longer.find(first); !first.empty() && at != std::string_view::npos;
+         at = longer.find(first, at + 1)) {
+      const std::size_t length = std::min(longer.size() - at, begun.size());
+      if (longer.substr(at, length) == begun.substr(0, length)) return std::string(begun.substr(0, length));
+    }
+  }
+  return {};
+}
+
 std::vector<ContinuationQuestion> continuation_questions(std::string_view text, std::int64_t count,
                                                          std::uint64_t seed) {
   constexpr std::int64_t before = continuation_context_words, next = continuation_choice_words;

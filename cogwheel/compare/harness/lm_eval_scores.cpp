@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cogwheel/attention/authoring/definition.h"
@@ -14,7 +15,7 @@
 #include "cogwheel/core/files/folder_lock.h"
 #include "cogwheel/core/files/scratch_folder.h"
 #include "cogwheel/core/process/environment_python.h"
-#include "cogwheel/core/process/process.h"
+#include "cogwheel/core/process/program_until_stopped.h"
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/runs/model_entry.h"
 #include "cogwheel/runs/run_folder.h"
@@ -27,17 +28,27 @@ namespace {
 namespace fs = std::filesystem;
 using HarnessJson = nlohmann::ordered_json;
 
-// What is missing is told without importing torch, which takes seconds.
+// What is missing is told without importing torch, which takes seconds. Nothing outlives the process that asks:
+// prctl(1) is PR_SET_PDEATHSIG. What the module itself catches are problems of tasks; here those of its imports.
 constexpr std::string_view program =
-    "import importlib.util, json, runpy\n"
+    "import ctypes, importlib.util, json, runpy, signal\n"
+    "ctypes.CDLL(None).prctl(1, signal.SIGKILL)\n"
+    "found = None\n"
     "missing = [name for name in ('lm_eval', 'torch', 'cogwheel') if importlib.util.find_spec(name) is None]\n"
     "if missing:\n"
-    "    with open(sys.argv[2], 'w') as answer:\n"
-    "        json.dump({'missing': missing[0], 'python': sys.executable}, answer)\n"
+    "    found = {'missing': missing[0], 'python': sys.executable}\n"
     "else:\n"
-    "    runpy.run_module('cogwheel.harness', run_name='__main__', alter_sys=True)\n";
+    "    try:\n"
+    "        runpy.run_module('cogwheel.harness', run_name='__main__', alter_sys=True)\n"
+    "    except Exception as error:\n"
+    "        kind = '' if isinstance(error, ImportError) else type(error).__name__ + ': '\n"
+    "        found = {'problem': f'evaluate: --harness: expected Python packages that can be imported, got "
+    "{kind}{error}'}\n"
+    "if found:\n"
+    "    with open(sys.argv[2], 'w') as answer:\n"
+    "        json.dump(found, answer)\n";
 
-// Held-out text of which questions are made, at most: a place in it is a place of chance either way.
+// Held-out text of which questions are made, at most: questions are at random places in any case.
 constexpr std::int64_t continuation_bytes = 4 << 20;
 
 void expect_names(const HarnessOptions& options) {
@@ -59,6 +70,21 @@ struct LoadedRun {
   fs::path folder;
 };
 
+// Names tell runs apart: where two are the same, folders do.
+void name_apart(std::vector<LoadedRun>& runs) {
+  std::map<std::string, int> counts;
+  for (const LoadedRun& run : runs) ++counts[run.scored.name];
+  for (LoadedRun& run : runs)
+    if (counts[run.scored.name] > 1) run.scored.name = run.scored.folder;
+}
+
+void expect_each_once(const std::vector<fs::path>& runs) {
+  std::error_code problem;
+  for (auto run = runs.begin(); run != runs.end(); ++run)
+    if (std::any_of(runs.begin(), run, [&](const fs::path& other) { return fs::equivalent(other, *run, problem); }))
+      throw UsageError(expected_got("evaluate", "each run once", run->string() + " again"));
+}
+
 LoadedRun loaded(const fs::path& path) {
   const runs::RunFolder folder = runs::RunFolder::open(path);
   runs::RunConfig config = runs::load_config(folder.config_path());
@@ -78,20 +104,18 @@ LoadedRun loaded(const fs::path& path) {
 
 // The same questions for all runs, of a text that all hold out.
 void write_continuation(const std::vector<LoadedRun>& runs, const HarnessOptions& options, const fs::path& file) {
-  std::string text, sha256;
+  std::string text;
   for (const LoadedRun& run : runs) {
-    const auto task = runs::make_task(run.config, run.folder);
-    const std::string of_run = task->data(run.config.model, run.config.training).sha256;
-    if (text.empty()) {
-      text = task->held_out_text(continuation_bytes);
-      sha256 = of_run;
-      if (text.empty())
-        throw UsageError(expected_got("continuation: " + run.scored.folder, "a run that holds out text",
-                                      "one of the task " + run.config.task.name));
-    } else if (of_run != sha256) {
-      throw UsageError(expected_got("continuation", "runs of one text, which hold out the same",
+    const std::string of_run = runs::make_task(run.config, run.folder)->held_out_text(continuation_bytes);
+    if (of_run.empty())
+      throw UsageError(expected_got("continuation: " + run.scored.folder, "a run that holds out text",
+                                    "one of the task " + run.config.task.name));
+    // A text is cut at a token, which is another place for another tokenizer.
+    const bool first = &run == &runs.front();
+    text = shared_text(first ? of_run : text, of_run);
+    if (text.empty() && !first)
+      throw UsageError(expected_got("continuation", "runs of one text or corpus, which hold out the same",
                                     run.scored.folder + ", which is of another"));
-    }
   }
   std::string lines;
   const std::int64_t count = std::min(continuation_count, options.limit.value_or(continuation_count));
@@ -147,11 +171,13 @@ TaskScore score_of(const HarnessJson& json) {
                              .value = number_or_none(metric.at("value")),
                              .error = number_or_none(metric.at("error")),
                              .higher_is_better = metric.at("higher_is_better")});
+  if (score.metrics.empty()) throw Error(expected_got("evaluate: --harness", "a metric of every task", "none"));
+  score.problem = one_line(json.value("problem", ""));
   const HarnessJson& samples = json.at("samples");
   score.questions = std::ssize(samples.at("hashes"));
   score.samples = samples.dump(-1, ' ', false, HarnessJson::error_handler_t::replace);
-  if (samples.contains("metrics") && samples.at("metrics").contains(score.metrics.at(0).name))
-    for (const HarnessJson& answer : samples.at("metrics").at(score.metrics[0].name))
+  if (samples.contains("metrics") && samples.at("metrics").contains(score.metrics.front().name))
+    for (const HarnessJson& answer : samples.at("metrics").at(score.metrics.front().name))
       if (answer.is_number()) score.answers.push_back(answer.get<double>());
   if (std::ssize(score.answers) != score.questions) score.answers.clear();
   return score;
@@ -166,12 +192,12 @@ HarnessJson answer_of_python(const fs::path& request_file, const fs::path& answe
                                        // Resamples of a bootstrap would fork beside the threads of PyTorch.
                                        "DISABLE_MULTIPROC=1"};
   if (::isatty(STDERR_FILENO) == 0) environment.emplace_back("TQDM_DISABLE=1");
-  const Finished finished = run_program(command, {.environment = environment, .errors_shown = true});
+  const Finished finished =
+      run_until_stopped(command, {.environment = environment, .errors_shown = true}, "evaluate: interrupted");
   std::error_code problem;
-  if (finished.status == 130) throw Interrupted("evaluate: interrupted");
   if (!fs::exists(answer_file, problem))
     throw Error(expected_got("evaluate: --harness", "an answer of Python's lm-eval",
-                             fmt::format("none, and status {}", finished.status)));
+                             fmt::format("status {} and no answer", finished.status)));
   HarnessJson answer = HarnessJson::parse(read_file(answer_file), nullptr, false);
   if (answer.is_object() && answer.contains("missing")) {
     std::string module = answer.at("missing");
@@ -199,7 +225,9 @@ HarnessScores lm_eval_scores(const HarnessOptions& options) {
   if (!options.data.empty() && !fs::is_directory(options.data, problem))
     throw UsageError(expected_got("evaluate: --harness-data", "a folder", options.data.string()));
   std::vector<LoadedRun> runs;
+  expect_each_once(options.runs);
   for (const fs::path& run : options.runs) runs.push_back(loaded(run));
+  name_apart(runs);
   const ScratchFolder scratch;
   const bool continues =
       std::find(options.names.begin(), options.names.end(), continuation_task) != options.names.end();

@@ -32,6 +32,7 @@ ScoresJson run_json(const HarnessScores& scores, const ScoredRun& run) {
                               {"questions", score.questions},
                               {"metrics", metrics},
                               {"samples", ScoresJson::parse(score.samples)}});
+    if (!score.problem.empty()) json["scores"].back()["problem"] = score.problem;
   }
   return json;
 }

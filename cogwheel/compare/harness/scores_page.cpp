@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 
 #include "cogwheel/compare/harness/published_scores.h"
@@ -20,13 +21,15 @@ constexpr const char* nothing = "–";
 // Shares, which pages show in per cent, as papers do.
 bool is_share(const std::string& metric) {
   constexpr std::array<std::string_view, 4> shares{"acc", "acc_norm", "exact_match", "f1"};
-  return std::find(shares.begin(), shares.end(), metric) != shares.end();
+  return std::find(shares.begin(), shares.end(), metric.substr(0, metric.find(','))) != shares.end();
 }
 
 std::string metric_text(const std::string& metric) { return metric + (is_share(metric) ? ", %" : ""); }
 
 std::string value_text(double value, const std::string& metric) {
-  return is_share(metric) ? pages::fixed(100 * value, 2) : pages::fixed(value, 4);
+  if (is_share(metric)) return pages::fixed(100 * value, 2);
+  // The perplexity of a model that has learned nothing may have hundreds of digits.
+  return std::abs(value) < 1e6 ? pages::fixed(value, 4) : fmt::format("{:.6g}", value);
 }
 
 std::string with_error(const MetricScore& score) {
@@ -47,26 +50,48 @@ std::string name_of(const HarnessTask& task) { return fmt::format("{} ({}-shot)"
 // What chance and the commonest answer are shares of.
 bool is_accuracy(const std::string& metric) { return metric == "acc" || metric == "acc_norm"; }
 
-// By so much that its error does not explain it.
-bool above_commonest(const HarnessTask& task, const MetricScore& score) {
-  return task.commonest && score.value && is_accuracy(score.name) &&
-         *score.value - 2 * score.error.value_or(0) > *task.commonest;
+// By so much that its error does not explain it, nor that of the commonest answer on other questions: of few questions
+// that are all answered right, the score's own error is 0.
+bool above_commonest(const HarnessTask& task, const TaskScore& scored) {
+  const MetricScore& score = scored.metrics.front();
+  if (!task.commonest || !score.value || !is_accuracy(score.name) || scored.questions == 0) return false;
+  const double of_commonest =
+      std::sqrt(*task.commonest * (1 - *task.commonest) / static_cast<double>(scored.questions));
+  return *score.value - 2 * std::max(score.error.value_or(0), of_commonest) > *task.commonest;
 }
 
-std::string run_verdict(const HarnessScores& scores) {
+std::vector<std::string> tasks_above_commonest(const HarnessScores& scores, const ScoredRun& run) {
   std::vector<std::string> above;
-  std::size_t choices = 0;
-  for (std::size_t task = 0; task < scores.tasks.size(); ++task) {
-    choices += scores.tasks[task].commonest.has_value();
-    if (above_commonest(scores.tasks[task], scores.runs[0].scores[task].metrics.front()))
-      above.push_back(name_of(scores.tasks[task]));
-  }
-  if (choices == 0) return fmt::format("{} scored.", pages::counted(std::ssize(scores.tasks), "task"));
-  if (above.empty())
-    return fmt::format("Of {}, none is two standard errors above always the commonest answer.",
-                       pages::counted(static_cast<std::int64_t>(choices), "multiple choice"));
-  return fmt::format("Two standard errors above always the commonest answer on {} of {}: {}.", above.size(),
-                     pages::counted(static_cast<std::int64_t>(choices), "multiple choice"), fmt::join(above, ", "));
+  for (std::size_t task = 0; task < scores.tasks.size(); ++task)
+    if (above_commonest(scores.tasks[task], run.scores[task])) above.push_back(name_of(scores.tasks[task]));
+  return above;
+}
+
+std::string choices_text(const HarnessScores& scores) {
+  const auto count = std::count_if(scores.tasks.begin(), scores.tasks.end(),
+                                   [](const HarnessTask& task) { return task.commonest.has_value(); });
+  return count == 0 ? "" : pages::counted(count, "multiple-choice task");
+}
+
+constexpr const char* commonest_answer = "two standard errors above always giving the commonest answer";
+
+std::string run_verdict(const HarnessScores& scores) {
+  const std::string choices = choices_text(scores);
+  if (choices.empty()) return fmt::format("{} scored.", pages::counted(std::ssize(scores.tasks), "task"));
+  const std::vector<std::string> above = tasks_above_commonest(scores, scores.runs[0]);
+  if (above.empty()) return fmt::format("On none of {} is the score {}.", choices, commonest_answer);
+  return fmt::format("On {} of {} the score is {}: {}.", above.size(), choices, commonest_answer,
+                     fmt::join(above, ", "));
+}
+
+// Of several runs, which have learned what any of the tasks asks for.
+std::string learned_verdict(const HarnessScores& scores) {
+  if (choices_text(scores).empty()) return "";
+  std::string text;
+  for (const ScoredRun& run : scores.runs)
+    if (const std::vector<std::string> above = tasks_above_commonest(scores, run); !above.empty())
+      text += fmt::format(" {} is {} on {}.", run.name, commonest_answer, fmt::join(above, ", "));
+  return text.empty() ? fmt::format(" No run is {} on any task.", commonest_answer) : text;
 }
 
 std::string differences_verdict(const HarnessScores& scores) {
@@ -135,23 +160,33 @@ pages::DocumentSection published_section() {
     for (const double score : model.percentages) table.rows.back().push_back(pages::fixed(score, 2));
   }
   return {.title = "What the paper of Cog reports",
-          .lead = "Accuracy in per cent of models trained on 100 to 200 billion tokens.",
+          .lead =
+              "Accuracy in per cent. Models of 141M were trained on 100 billion tokens, of 600M on 250 billion, of 1B "
+              "on 50 "
+              "billion.",
           .tables = {std::move(table)},
           .remarks = {{"SST-2 and MNLI of 1B",
                        "are exchanged here. As the paper prints them, both models are at a third of "
                        "SST-2, a choice of two; exchanged, Cogformer is ahead on SST-2 and behind on "
-                       "MNLI. Its averages do not change."},
+                       "MNLI. The paper's averages do not change."},
                       {"Examples",
                        "The paper says one-shot of MRPC, SST-2 and MNLI and nothing of the other tasks, which "
                        "stand beside zero-shot scores here."},
                       {"Figure 8", "shows models of 600M after 100, 150 and 200 billion tokens, without numbers."}}};
 }
 
+std::vector<std::pair<std::string, std::string>> problems_of(const ScoredRun& run) {
+  std::vector<std::pair<std::string, std::string>> remarks;
+  for (const TaskScore& score : run.scores)
+    if (!score.problem.empty()) remarks.emplace_back("Not scored", score.problem);
+  return remarks;
+}
+
 }  // namespace
 
 pages::TextTable scores_table(const HarnessScores& scores, std::size_t run) {
   pages::TextTable table{.title = {},
-                         .columns = {"task", "questions", "metric", "paper", "here", "chance", "always the commonest"},
+                         .columns = {"task", "questions", "metric", "paper", "here", "chance", "commonest answer"},
                          .rows = {}};
   const ScoredRun& scored = scores.runs[run];
   for (std::size_t index = 0; index < scores.tasks.size(); ++index) {
@@ -173,7 +208,7 @@ pages::TextTable scores_table(const HarnessScores& scores, std::size_t run) {
 }
 
 std::string scores_verdict(const HarnessScores& scores) {
-  return scores.runs.size() == 1 ? run_verdict(scores) : differences_verdict(scores);
+  return scores.runs.size() == 1 ? run_verdict(scores) : differences_verdict(scores) + learned_verdict(scores);
 }
 
 std::string scores_page(const HarnessScores& scores, const std::string& command, const std::string& created,
@@ -201,7 +236,8 @@ std::string scores_page(const HarnessScores& scores, const std::string& command,
         {.title = scores.runs.size() == 1 ? "Scores" : scores.runs[run].name,
          .lead =
              run == 0 ? "With their standard errors, beside guessing and the commonest answer of these questions." : "",
-         .tables = {scores_table(scores, run)}});
+         .tables = {scores_table(scores, run)},
+         .remarks = problems_of(scores.runs[run])});
   if (has_published(scores)) document.sections.push_back(published_section());
   return pages::document_page(document);
 }

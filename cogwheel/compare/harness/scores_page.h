@@ -16,7 +16,7 @@ std::string scores_to_json(const HarnessScores& scores);
 // The same of one run alone, as its folder keeps it.
 std::string scores_to_json(const HarnessScores& scores, std::size_t run);
 
-// What is above always the commonest answer, or of several runs which differences are clear.
+// Which scores are above always giving the commonest answer, and of several runs which differences are clear.
 std::string scores_verdict(const HarnessScores& scores);
 
 // The scores of a run beside the paper's, chance and the commonest answer, as pages and terminals show them.

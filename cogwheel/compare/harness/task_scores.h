@@ -28,12 +28,13 @@ struct TaskScore {
   std::vector<double> answers = {};
   std::int64_t questions = 0;
   std::string samples = {};  // JSON: what the model said of each question
+  std::string problem = {};  // why no metric has a value, in one line; empty: none
 };
 
 struct ScoredRun {
-  std::string folder, name;
-  std::string mechanism;  // as configured
-  std::string title;      // of the mechanism
+  std::string folder, name;  // each of its own
+  std::string mechanism;     // as configured
+  std::string title;         // of the mechanism
   std::int64_t parameters = 0;
   std::vector<TaskScore> scores = {};  // by task
 };

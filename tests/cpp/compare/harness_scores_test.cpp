@@ -74,6 +74,18 @@ TEST(ContinuationQuestions, RefuseATextOfTooFewWords) {
   EXPECT_THROW(continuation_questions(same, 1, 1), UsageError);
 }
 
+TEST(ContinuationQuestions, AreMadeOfWhatAllHoldOut) {
+  const std::string text = numbered_words(4000), late = text.substr(700), cut = text.substr(3, 20'000);
+  // Whole words, from where the later one begins to where the first one ends, whichever is named first.
+  const std::string shared = shared_text(late, cut);
+  EXPECT_EQ(shared, shared_text(cut, late));
+  EXPECT_NE(late.find(shared), std::string::npos);
+  EXPECT_NE(cut.find(shared), std::string::npos);
+  EXPECT_GT(shared.size(), 20'003U - 700 - 30);
+  EXPECT_EQ(shared_text(text, "other words " + std::string(5000, 'x') + " and more"), "");
+  EXPECT_EQ(shared_text("", text), "");
+}
+
 TEST(PublishedScores, StandBesideModelsOfTheirKindAndExamples) {
   EXPECT_EQ(published_scores_like("softmax", "sst2", 1), "51.72 (141M), 54.09 (600M), 58.49 (1B)");
   EXPECT_EQ(published_scores_like("softmax+cog*10+softmax", "mnli", 1), "33.71 (141M), 33.56 (600M), 32.24 (1B)");
@@ -141,7 +153,10 @@ TEST(TaskScores, DifferencesArePairedAndCorrected) {
   EXPECT_LT(*loss.p_value, 1e-20);
   EXPECT_NEAR(*loss.p_adjusted, 2 * *loss.p_value, 1e-25);
   EXPECT_TRUE(loss.interval);
-  EXPECT_EQ(scores_verdict(scores), "other is clearly better than one on sst2 (1-shot), mine (0-shot).");
+  EXPECT_EQ(
+      scores_verdict(scores),
+      "other is clearly better than one on sst2 (1-shot), mine (0-shot). other is two standard errors above always "
+      "giving the commonest answer on sst2 (1-shot).");
 }
 
 TEST(TaskScores, ThePageAndTheJsonSayWhatWasFound) {
@@ -157,7 +172,40 @@ TEST(TaskScores, ThePageAndTheJsonSayWhatWasFound) {
   EXPECT_FALSE(alone.contains("differences"));
   scores.runs.erase(scores.runs.begin());
   EXPECT_EQ(scores_verdict(scores),
-            "Two standard errors above always the commonest answer on 1 of 1 multiple choice: sst2 (1-shot).");
+            "On 1 of 1 multiple-choice task the score is two standard errors above always giving the commonest answer: "
+            "sst2 (1-shot).");
+}
+
+TEST(TaskScores, AFewRightAnswersAreNotAboveTheCommonest) {
+  HarnessScores scores = example_scores();
+  scores.runs.erase(scores.runs.begin());
+  scores.differences.clear();
+  TaskScore& score = scores.runs[0].scores[0];
+  score.questions = 3;
+  score.metrics[0].error = 0;
+  scores.tasks[0].commonest = 2 / 3.0;
+  EXPECT_EQ(
+      scores_verdict(scores),
+      "On none of 1 multiple-choice task is the score two standard errors above always giving the commonest answer.");
+  score.questions = 300;
+  EXPECT_NE(scores_verdict(scores).find("On 1 of 1"), std::string::npos);
+}
+
+TEST(TaskScores, HugeNumbersHaveFewDigits) {
+  HarnessScores scores = example_scores();
+  scores.runs[0].scores[1].metrics[0] = {.name = "perplexity", .value = 1.25e210, .error = 3264395.34};
+  const auto rows = scores_table(scores, 0).rows;
+  EXPECT_EQ(rows[1][4], "1.25e+210 ± 3.2644e+06");
+}
+
+TEST(TaskScores, WhatCouldNotBeScoredIsSaid) {
+  HarnessScores scores = example_scores();
+  scores.runs[1].scores[1].metrics[0].value.reset();
+  scores.runs[1].scores[1].problem = "mine: KeyError: 'x'";
+  scores.differences = score_differences(scores.runs);
+  EXPECT_EQ(scores.differences.size(), 1U);
+  EXPECT_NE(scores_page(scores, "cogwheel", "2026-11-26T00:00:00Z", "1").find("mine: KeyError"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(scores_to_json(scores, 1))["runs"][0]["scores"][1]["problem"], "mine: KeyError: 'x'");
 }
 
 }  // namespace
