@@ -25,7 +25,7 @@ SOURCES = [
     "bench/weights.cpp",
     *(f"cogwheel/interchange/{name}.cpp" for name in ("foreign_config", "foreign_weights", "row_order", "tensor_conversion", "tensor_layout", "tensor_table")),
     *(f"cogwheel/runs/{name}.cpp" for name in ("foreign_file", "safetensors", "safetensors_header")),
-    *(f"cogwheel/core/{name}.cpp" for name in ("encoding/sha256", "error", "files/atomic_file", "files/random_access_file", "range")),
+    *(f"cogwheel/core/{name}.cpp" for name in ("encoding/sha256", "error", "files/atomic_file", "files/random_access_file", "range", "wording/nearest_names")),
 ]
 SHAPE = (4096, 2048)
 
@@ -36,7 +36,7 @@ def compiled(folder):
     subprocess.run(
         ["c++", "-std=c++20", "-O1", "-fopenmp", "-shared", "-fPIC", "-DFMT_HEADER_ONLY", f"-I{ROOT}", "-isystem", f"{torch_root}/include",
          "-isystem", f"{torch_root}/include/torch/csrc/api/include", *sources, "-o", target, f"-L{torch_root}/lib", "-ltorch_cpu", "-lc10",
-         f"-Wl,-rpath,{torch_root}/lib", "-lcrypto"], check=True)  # fmt: skip
+         f"-Wl,-rpath,{torch_root}/lib", "-Wl,--no-undefined", "-lcrypto"], check=True)  # fmt: skip
     return target
 
 
