@@ -40,7 +40,7 @@ learning_rate = 0.05
 curve_tokens = 16
 """
 
-QUESTIONS = 8
+QUESTIONS = 5
 
 BYTE = 'tokenizer = "byte"'
 KINDS = {
@@ -365,11 +365,13 @@ def process_results(doc, results):
 def test_a_task_that_fails_takes_no_other_with_it(run, tmp_path):
     metric = "metric_list: [{metric: acc, aggregation: mean, higher_is_better: true}]\n"
     rows = [{"text": "the", "last": " cat"}, {"text": "the", "last": " mat"}]
-    own_task(tmp_path, "good", CLOZE_TEXTS + metric, rows)
+    perplexity = metric[:-2] + ", {metric: perplexity, aggregation: perplexity, higher_is_better: false}]\n"
+    own_task(tmp_path, "good", CLOZE_TEXTS + perplexity, rows)
     given = own_task(tmp_path, "failing", CLOZE_TEXTS + "process_results: !function functions.process_results\n" + metric, rows, FAILING)
     failing, good = scores(given | {"runs": [str(run("softmax"))]})["runs"][0]
     assert failing["problem"] == "failing: KeyError: 'none'" and "problem" not in good
-    assert [metric["value"] for metric in failing["metrics"]] == [None] and good["metrics"][0]["value"] is not None
+    assert [metric["value"] for metric in failing["metrics"]] == [None]
+    assert [metric["value"] is not None and metric["error"] is not None for metric in good["metrics"]] == [True, True]
     assert failing["samples"] == {name: good["samples"][name] for name in ("hashes", "log_likelihoods")}
 
 

@@ -41,9 +41,9 @@ constexpr std::string_view program =
     "    try:\n"
     "        runpy.run_module('cogwheel.harness', run_name='__main__', alter_sys=True)\n"
     "    except Exception as error:\n"
-    "        kind = '' if isinstance(error, ImportError) else type(error).__name__ + ': '\n"
-    "        found = {'problem': f'evaluate: --harness: expected Python packages that can be imported, got "
-    "{kind}{error}'}\n"
+    "        of_ours = str(error).startswith('cogwheel.harness: ')\n"
+    "        said = f'Python packages that can be imported, got {type(error).__name__}: {error}'\n"
+    "        found = {'problem': str(error) if of_ours else 'evaluate: --harness: expected ' + said}\n"
     "if found:\n"
     "    with open(sys.argv[2], 'w') as answer:\n"
     "        json.dump(found, answer)\n";

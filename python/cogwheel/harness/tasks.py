@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import pathlib
 from collections.abc import Callable
@@ -55,6 +56,7 @@ class _Aggregation:
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.function = function
+        functools.update_wrapper(self, function)  # lm-eval prints its name
 
     def __call__(self, items: Any) -> Any:
         try:
