@@ -19,7 +19,7 @@ namespace {
 // The kind of folder in its marker, and all that may be written into it beside weights.
 constexpr std::string_view export_kind = "export";
 std::vector<std::string> files_beside_weights() {
-  std::vector<std::string> names{config_file, "vocab.txt", "preprocessor_config.json"};
+  std::vector<std::string> names{config_file, modeling_file, "vocab.txt", "preprocessor_config.json"};
   names.insert(names.end(), exported_tokenizer_files.begin(), exported_tokenizer_files.end());
   return names;
 }

@@ -79,6 +79,12 @@ std::string ForeignConfig::word(const std::string& key, const std::string& other
   return value == nullptr ? otherwise : known_word(key, *value, known);
 }
 
+std::string ForeignConfig::text(const std::string& key, const std::string& otherwise) {
+  const nlohmann::json* value = find(key);
+  if (value != nullptr && !value->is_string()) refuse(key, "a text", value->dump());
+  return value == nullptr ? otherwise : value->get<std::string>();
+}
+
 std::vector<std::string> ForeignConfig::words(const std::string& key, const std::vector<std::string>& known) {
   const nlohmann::json* value = find(key);
   std::vector<std::string> words;

@@ -29,6 +29,7 @@ class ForeignConfig {
   double number(const std::string& key, const Range<double>& range);  // that must be there
   bool yes(const std::string& key, bool otherwise);
   std::string word(const std::string& key, const std::string& otherwise, const std::vector<std::string>& known);
+  std::string text(const std::string& key, const std::string& otherwise);                         // any
   std::vector<std::string> words(const std::string& key, const std::vector<std::string>& known);  // of a list, or none
   // The object under a key, whose own keys are asked for alike, and `finish` of it.
   ForeignConfig part(const std::string& key);

@@ -11,6 +11,8 @@
 namespace cogwheel::interchange {
 
 inline constexpr const char* config_file = "config.json";
+// The code that transformers runs where it is told to trust it (template/).
+inline constexpr const char* modeling_file = "modeling_cogwheel.py";
 
 // Layers, heads, widths and dropout; what is not said is as transformers has it. Keys that do not change what a model
 // computes are skipped, the others must be as the models here have them.

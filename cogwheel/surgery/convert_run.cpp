@@ -19,6 +19,7 @@
 #include "cogwheel/tasks/language/convertible.h"
 #include "cogwheel/tasks/language/language_model.h"
 #include "cogwheel/tasks/language/language_model_task.h"
+#include "cogwheel/tasks/language/language_preset.h"
 #include "cogwheel/tasks/language/load_language_model.h"
 
 namespace cogwheel::surgery {
@@ -28,8 +29,8 @@ namespace language = tasks::language;
 using language::LanguageModel;
 using language::LanguageModelOptions;
 
-// So many held-out tokens tell what a conversion costs.
-constexpr std::int64_t measured_tokens = 32'768;
+// Layers are swapped one by one on so many held-out tokens.
+constexpr std::int64_t swapped_tokens = 32'768;
 
 // Of a run's folder, what belongs to its training and not to its model.
 constexpr std::array<std::string_view, 9> of_training{
@@ -127,7 +128,7 @@ MeasuredConversion RunConversion::measure() const {
     auto task = models_->task(config);
     const std::int64_t all = task->data(config.model, config.training).evaluated_tokens,
                        window = std::max<std::int64_t>(1, task->data(config.model, config.training).window);
-    measured.tokens = std::min(all, std::max(window, measured_tokens / window * window));
+    measured.tokens = std::min(all, std::max(window, language::evaluated_tokens / window * window));
     if (measured.tokens < all) task = task->limited(measured.tokens);
     return *runs::find_value(task->evaluate(model, config.training, runs::EvaluationPart::whole, nullptr),
                              measure.name);
@@ -151,7 +152,7 @@ LayerSwaps RunConversion::one_by_one() const {
     throw UsageError(expected_got("convert: --one-by-one", "a run on a text", "the task " + models_->before.task.name));
   const std::int64_t context = std::min((*models_->given)->options().context, models_->made->options().context);
   return layer_swaps(*models_->given, models_->made,
-                     on_text->held_out_windows_of(context, measured_tokens, models_->before.training.seed));
+                     on_text->held_out_windows_of(context, swapped_tokens, models_->before.training.seed));
 }
 
 runs::RunFolder RunConversion::write(const std::filesystem::path& folder, bool overwrite) const {

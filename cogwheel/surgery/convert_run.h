@@ -37,7 +37,7 @@ class RunConversion {
   const runs::RunConfig& config() const;
   const std::vector<nn::ConvertedPart>& parts() const;
 
-  // Over a part of what is held out, evenly spread, and the same for both where their contexts are the same.
+  // Over the first part of what is held out, as comparisons measure it, the same for both where their contexts are.
   MeasuredConversion measure() const;
   // Throws UsageError where the run has no text.
   LayerSwaps one_by_one() const;

@@ -54,7 +54,7 @@ def with_additions(repository, tmp_path_factory):
     add_line("tasks/tasks.def", "TASK(synthetic, majority, language, language_model)")
     shutil.copytree(ADDITIONS / "averages", library / "tasks/averages")
     add_line("tasks/tasks.def", "TASK(averages, averages, averages, averager)")
-    shutil.copy(ADDITIONS / "averager_exchange.cpp", library / "interchange")
+    shutil.copy(ADDITIONS / "averager_exchange.cpp", library / "interchange/architectures")
     add_line("interchange/architectures.def", "ARCHITECTURE(averager_of_tests)")
     shutil.copy(ADDITIONS / "greet.cpp", library / "cli/verbs")
     add_line("cli/verbs.def", "VERB(greet)")

@@ -11,8 +11,12 @@ runs::Preset language_preset(std::string_view name, std::string_view summary, st
   model.heads = heads;
   model.width = width;
   model.context = context;
-  runs::Preset made{
-      .name = name, .summary = summary, .model = model, .training = {}, .evaluated_tokens = 65536, .seconds = 330};
+  runs::Preset made{.name = name,
+                    .summary = summary,
+                    .model = model,
+                    .training = {},
+                    .evaluated_tokens = evaluated_tokens,
+                    .seconds = 330};
   made.training.batch = batch;
   made.training.curve_tokens = 4096;
   return made;

@@ -202,18 +202,18 @@ class HarnessModel(TemplateLM):
     def _answer_whole(self, passages: list[Passage], answers: list[Answer]) -> int:
         """How many are answered by it, as of the others."""
         rows = [passage.rows[0] for passage in passages]
-        hidden = self.model._normed(padded([passage.context + row.tokens for passage, row in zip(passages, rows, strict=True)]))
+        hidden = self.model(padded([passage.context + row.tokens for passage, row in zip(passages, rows, strict=True)]), head=False)
         return self._answer(rows, [hidden[place, len(passage.context) - 1 :] for place, passage in enumerate(passages)], answers)
 
     def _answer_shared(self, passages: list[Passage], answers: list[Answer]) -> int:
         """The contexts but for their last tokens once, then every row from there."""
         cache = self.model.make_cache(len(passages), max(passage.length for passage in passages))
-        self.model._normed(torch.tensor([passage.context[:-1] for passage in passages]), cache=cache)
+        self.model(torch.tensor([passage.context[:-1] for passage in passages]), cache=cache, head=False)
         pairs = [(place, row) for place, passage in enumerate(passages) for row in passage.rows]
         answered = 0
         for batch in batches(pairs, self.batch_size):
             forked = cache.fork([place for place, _ in batch])
-            hidden = self.model._normed(padded([passages[place].context[-1:] + row.tokens for place, row in batch]), cache=forked)
+            hidden = self.model(padded([passages[place].context[-1:] + row.tokens for place, row in batch]), cache=forked, head=False)
             answered += self._answer([row for _, row in batch], list(hidden), answers)
         return answered
 
@@ -231,7 +231,7 @@ class HarnessModel(TemplateLM):
         logarithms, likeliest = torch.empty(len(of), dtype=torch.float64), torch.empty(len(of), dtype=torch.bool)
         at_once = max(1, _logits_at_once // self.model.options["vocabulary"])
         for number, part in enumerate(torch.cat(parts).split(at_once)):
-            known = torch.log_softmax(self.model._logits_of(part).float(), -1).cpu()
+            known = torch.log_softmax(self.model.unembed(part).float(), -1).cpu()
             here = ((of // at_once) == number).nonzero().flatten()
             logarithms[here] = known[of[here] % at_once, tokens[here]].double()
             likeliest[here] = known.argmax(-1)[of[here] % at_once] == tokens[here]

@@ -6,7 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+from cogwheel.key_value_cache import KeyValueCache
 
 
 @runtime_checkable
@@ -146,6 +149,31 @@ class RecurrentLayerCache:
         return forked
 
 
+def _joined_states(caches: Sequence[RecurrentLayerCache]) -> RecurrentLayerCache:
+    joined = RecurrentLayerCache(0)
+    joined._lengths = torch.cat([cache._lengths for cache in caches])
+    for name in caches[0].carried:
+        parts = [cache.carried[name] for cache in caches]
+        if name == "inputs":  # of fewer tokens where a text has fewer, before which there are zeros
+            most = max(part.shape[1] for part in parts)
+            parts = [F.pad(part, (0, 0, most - part.shape[1], 0)) for part in parts]
+        joined.carried[name] = torch.cat(parts)
+    joined._before = joined._lengths, joined.carried
+    return joined
+
+
+def _joined_keys(caches: Sequence[KeyValueCache]) -> KeyValueCache:
+    lengths = torch.cat([cache.lengths for cache in caches])
+    most = int(lengths.max())
+    key, value = (torch.cat([F.pad(part, (0, 0, 0, most - part.shape[2])) for part in parts])
+                  for parts in ([cache.key for cache in caches], [cache.value for cache in caches]))  # fmt: skip
+    joined = KeyValueCache(
+        len(lengths), key.shape[1], caches[0].capacity, key.shape[3], value.shape[3], value_heads=value.shape[1], dtype=key.dtype, device=key.device
+    )
+    joined.append(key, value, lengths)
+    return joined
+
+
 class ModelCache:
     """The caches of all layers of a model, in their order."""
 
@@ -174,3 +202,11 @@ class ModelCache:
     def fork(self, entries: Tensor | list[int]) -> ModelCache:
         """An independent cache with copies of the given entries, in that order, as for the beams of a beam search."""
         return ModelCache([layer.fork(entries) for layer in self.layers])
+
+    @classmethod
+    def joined(cls, caches: Sequence[ModelCache]) -> ModelCache:
+        """One cache with copies of the entries of several of the same model, one after another."""
+        layers: list[LayerCache] = []
+        for of_layer in zip(*(cache.layers for cache in caches), strict=True):
+            layers.append(_joined_states(of_layer) if isinstance(of_layer[0], RecurrentLayerCache) else _joined_keys(of_layer))
+        return cls(layers)

@@ -222,6 +222,7 @@ class LanguageModel(Model):
         key_lengths: Tensor | None = None,
         cu_seqlens: Tensor | None = None,
         cache: ModelCache | None = None,
+        head: bool = True,
     ) -> Tensor:
         """The logits, [B, N, vocabulary].
 
@@ -231,8 +232,11 @@ class LanguageModel(Model):
             key_lengths: [B] int64: tokens at and beyond the length of their entry are padding.
             cu_seqlens: [S + 1], from 0 to N, for a batch of one: texts one after another; ``positions`` are theirs to give.
             cache: of :meth:`make_cache`: the tokens follow those in it, and are added to it.
+            head: False gives what the head reads, [B, N, width], of which :meth:`unembed` makes logits.
         """
         if self._outer is not None:
+            if not head:
+                raise ValueError("language model: hooks: expected a pass with its head, got one without")
             return self._run_outer((tokens,), {"positions": positions, "key_lengths": key_lengths, "cu_seqlens": cu_seqlens, "cache": cache})
         if not isinstance(tokens, Tensor):
             raise TypeError(f"tokens: expected a tensor, got {type(tokens).__name__}")
@@ -242,21 +246,22 @@ class LanguageModel(Model):
             check_batch(cache, tokens, "language model")
             before = cache.lengths
         try:
-            return self._logits_of(self._normed(tokens, positions, key_lengths, cu_seqlens, cache))
+            hidden = self._normed(tokens, positions, key_lengths, cu_seqlens, cache)
         except (ValueError, TypeError):
             if cache is not None:  # of the layers that have the tokens already
                 for layer in cache.layers:
                     if not torch.equal(layer.lengths, before):
                         layer.crop(before)
             raise
+        return self.unembed(hidden) if head else hidden
+
+    def unembed(self, hidden: Tensor) -> Tensor:
+        """The logits of what a pass without the head gives, [..., vocabulary]."""
+        logits = self.head(hidden) if hasattr(self, "head") else product(hidden, self.token_embedding)
+        return logits.to(self.token_embedding.dtype)
 
     def _normed(
-        self,
-        tokens: Tensor,
-        positions: Tensor | None = None,
-        key_lengths: Tensor | None = None,
-        cu_seqlens: Tensor | None = None,
-        cache: ModelCache | None = None,
+        self, tokens: Tensor, positions: Tensor | None, key_lengths: Tensor | None, cu_seqlens: Tensor | None, cache: ModelCache | None
     ) -> Tensor:
         """The stream after the last norm, [B, N, width]: what the logits are made of."""
         if cache is not None and positions is None:
@@ -270,10 +275,6 @@ class LanguageModel(Model):
                 keywords |= {"key_lengths": key_lengths, "positions": positions}
             x, delta = layer(x, delta=delta, split=True, **keywords)
         return self.final_norm.of_sum(x, delta)[1]
-
-    def _logits_of(self, normed: Tensor) -> Tensor:
-        logits = self.head(normed) if hasattr(self, "head") else product(normed, self.token_embedding)
-        return logits.to(self.token_embedding.dtype)
 
     def make_cache(self, batch: int, capacity: int | None = None, *, dtype: torch.dtype | None = None) -> ModelCache:
         """An empty cache for up to ``capacity`` tokens, by default the context, of ``batch`` texts."""

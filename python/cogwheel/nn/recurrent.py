@@ -232,6 +232,11 @@ class RecurrentAttention(Layer):
         if of["number"]:  # as the operator takes it
             self.register_buffer("_horizon", torch.tensor(float(of["context"]), dtype=torch.float64), persistent=False)
 
+    def reset_buffers(self) -> None:
+        """Writes anew what follows from the options, where its memory is."""
+        if self._description["number"]:
+            self._horizon = torch.full_like(self._horizon, float(self._description["context"]))
+
     def _readers(self, x: Tensor, before: Mapping[str, Tensor], after: dict[str, Tensor], places: Tensor | None) -> tuple[list[Tensor], list[Tensor]]:
         """What query, key, value and output gate read, and what each gate reads."""
         of = self._description

@@ -66,8 +66,12 @@ class Rotary(torch.nn.Module):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Rotary:
         super()._apply(fn, recurse)
         # The operator wants float32 or float64, and rounding twice is not rounding once.
-        self.table = self._table(torch.float64 if self.table.dtype == torch.float64 else torch.float32, self.table.device)
+        self.reset_buffers()
         return self
+
+    def reset_buffers(self) -> None:
+        """Computes the table anew, where its memory is."""
+        self.table = self._table(torch.float64 if self.table.dtype == torch.float64 else torch.float32, self.table.device)
 
     def forward(self, x: Tensor, positions: Tensor | None = None, first: int = 0) -> Tensor:
         """x [B, N, heads, head_dim]; token n is at ``first`` + n, or entry b's at ``positions[b, n]``, int64 [B, N] or [N]."""

@@ -62,7 +62,7 @@ TEST(InterchangeRefuses, ConfigurationsThatComputeSomethingElse) {
       with_key(vit_example(), "architectures", {"ViTModel"}),
       "config.json: architectures: expected one of BertForMaskedLM, BertForSequenceClassification, "
       "ViTForImageClassification, UViT, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
-      "DiffLlamaForCausalLM, GPT2LMHeadModel, got ViTModel");
+      "DiffLlamaForCausalLM, GPT2LMHeadModel, CogwheelForCausalLM, got ViTModel");
 }
 
 TEST(InterchangeRefuses, TensorsThatAreMissingStrangeOrIllShaped) {

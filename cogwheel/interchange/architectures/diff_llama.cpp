@@ -3,8 +3,8 @@
 //
 // The two maps of a head are sub-heads h and h + heads/2 there, and 2h and 2h + 1 here; keys lie alike, and a value is
 // that of two heads of values. The norm of a head has no gain there, and its ε is that of all norms.
+#include "cogwheel/interchange/architectures/llama_form.h"
 #include "cogwheel/interchange/language_architecture.h"
-#include "cogwheel/interchange/llama_form.h"
 
 namespace cogwheel::interchange::diff_llama {
 namespace {

@@ -3,7 +3,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/interchange/architecture.h"
-#include "cogwheel/interchange/bert_vocabulary.h"
+#include "cogwheel/interchange/architectures/bert_vocabulary.h"
 #include "cogwheel/interchange/plain_layers.h"
 #include "cogwheel/interchange/transformers_config.h"
 #include "cogwheel/tasks/encoders/encoder_options.h"

@@ -1,4 +1,4 @@
-#include "cogwheel/interchange/bert_vocabulary.h"
+#include "cogwheel/interchange/architectures/bert_vocabulary.h"
 
 #include <string>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "cogwheel/interchange/llama_form.h"
+#include "cogwheel/interchange/architectures/llama_form.h"
 
 #include <optional>
 #include <utility>

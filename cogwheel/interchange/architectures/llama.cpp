@@ -4,8 +4,8 @@
 // norms of queries and keys.
 #include <utility>
 
+#include "cogwheel/interchange/architectures/llama_form.h"
 #include "cogwheel/interchange/language_architecture.h"
-#include "cogwheel/interchange/llama_form.h"
 
 namespace cogwheel::interchange::llama {
 namespace {
