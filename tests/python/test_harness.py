@@ -230,7 +230,7 @@ def test_a_mechanism_that_cannot_decode_is_asked_by_whole_passes(place, run):
 def test_choices_after_one_context_share_its_pass(run):
     model, seen = cogwheel.harness.HarnessModel(run("softmax")), []
     normed = model.model._normed
-    model.model._normed = lambda tokens, **keywords: seen.append(tokens.numel()) or normed(tokens, **keywords)
+    model.model._normed = lambda tokens, *others: seen.append(tokens.numel()) or normed(tokens, *others)
     context, choices = list(b"the quick brown fox jumps over"), [list(b" the lazy dog"), list(b" a cat"), list(b" old men"), list(b" o")]
     together = model._loglikelihood_tokens([(("", ""), context, choice) for choice in choices])
     # The context but for its last token, then that token with each choice but for its last; " o" begins " old men".

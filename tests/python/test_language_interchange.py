@@ -149,17 +149,20 @@ def test_a_model_of_transformers_is_itself_here_and_back(program, kind):
         assert torch.equal(again.state_dict()[key], tensor), key
 
 
-def test_what_no_architecture_has_is_refused_by_its_key(program):
-    for name, mechanism, model, said in (
-        ("cog", "cog", 'form = "llama"', "model.mechanism of layer 0: expected softmax, as in every LlamaForCausalLM, got cog"),
-        ("alibi", "softmax", 'form = "llama"\nposition = "alibi"', "model.position: expected rotary or rotary_halves"),
-        ("wide", "softmax", "key_value_heads = 2", "model.key_value_heads: expected 0, as in every GPT2LMHeadModel, got 2"),
+def test_what_no_architecture_has_goes_out_with_code_and_is_refused_by_name(program):
+    for name, mechanism, model, wanted, said in (
+        ("cog", "cog", 'form = "llama"', "LlamaForCausalLM", "model.mechanism of layer 0: expected softmax, as in every LlamaForCausalLM, got cog"),
+        ("alibi", "softmax", 'form = "llama"\nposition = "alibi"', "LlamaForCausalLM", "model.position: expected rotary or rotary_halves"),
+        ("wide", "softmax", "key_value_heads = 2", "GPT2LMHeadModel", "model.key_value_heads: expected 0, as in every GPT2LMHeadModel, got 2"),
     ):
         config = TRAIN.format(task="language_modelling", data="", mechanism=mechanism, layers=1, model="context = 16\n" + model, width=32)
         run = program.train(f"refused-{name}", config, "--text", "text.txt")
-        done = program("export", run, "--out", program.work / "never", fails=True)
+        done = program("export", run, "--as", wanted, "--out", program.work / "never", fails=True)
         assert said in done.stderr and done.stderr.count("\n") == 1, done.stderr
         assert not (program.work / "never").exists()
+        done = program("export", run, "--out", program.work / f"own_{name}")
+        assert said in done.stdout + done.stderr
+        assert type(model_in(program.work / f"own_{name}", trust_remote_code=True)).__name__ == "CogwheelForCausalLM"
 
 
 @pytest.fixture(scope="module")
