@@ -141,7 +141,7 @@ TEST(InterchangeRefuses, ToExportWhatNoArchitectureKnows) {
             "");
   runs::RunConfig language = imported.config;
   language.model = tasks::language::LanguageModelOptions{.mechanism = "cog"};
-  EXPECT_EQ(error_of([&] { foreign_model(language, {}, "run"); }),
+  EXPECT_EQ(error_of([&] { foreign_model(language, {}, "run", "GPT2LMHeadModel"); }),
             "run: model.mechanism of layer 0: expected softmax, as in every GPT2LMHeadModel, got cog");
   EXPECT_EQ(error_of([&] { foreign_model(language, {}, "run", "BertForMaskedLM"); }),
             "run: expected a model of the form of BertForMaskedLM, got one of another");
