@@ -94,9 +94,7 @@ class CogwheelForCausalLM(PreTrainedModel, GenerationMixin):
         if hasattr(module, "reset_buffers"):
             module.reset_buffers()
 
-    @classmethod
-    def _supports_default_dynamic_cache(cls):
-        return False
+    _supports_default_dynamic_cache = classmethod(lambda cls: False)
 
     def get_input_embeddings(self):
         return None  # a parameter, no module
