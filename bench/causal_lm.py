@@ -11,23 +11,16 @@ import os
 import pathlib
 import subprocess
 import tempfile
-import time
 
 import torch
 import transformers
 
 import cogwheel
+from cogwheel.bench.timing import take_turns
 
 
 def least(ways, rounds):
-    times = {name: [] for name in ways}
-    for round_number in range(rounds + 1):
-        for name, way in ways.items():
-            start = time.perf_counter()
-            way()
-            if round_number > 0:
-                times[name].append(time.perf_counter() - start)
-    return {name: min(each) for name, each in times.items()}
+    return {name: timing.min for name, timing in take_turns(ways, seconds=0, min_turns=rounds).items()}
 
 
 def main():

@@ -48,13 +48,21 @@ fs::path new_run_path(std::string_view name) {
   return free;
 }
 
+const std::vector<std::string>& asset_files() {
+  static const std::vector<std::string> names{tokenizer_file, text_file, strokes_file, classes_file,
+                                              chat_template_file};
+  return names;
+}
+
 const std::vector<std::string>& run_files() {
-  static const std::vector<std::string> names{"config.toml",     tokenizer_file,       text_file,
-                                              strokes_file,      classes_file,         samples_file,
-                                              classifier_file,   "metrics.jsonl",      "checkpoint.safetensors",
-                                              "inspection.json", evaluation_json_file, evaluation_page_file,
-                                              harness_json_file, harness_page_file,    "samples.jsonl",
-                                              "changes.jsonl",   "spikes.jsonl",       chat_template_file};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all{
+        "config.toml",     samples_file,         classifier_file,      "metrics.jsonl",   "checkpoint.safetensors",
+        "inspection.json", evaluation_json_file, evaluation_page_file, harness_json_file, harness_page_file,
+        "samples.jsonl",   "changes.jsonl",      "spikes.jsonl"};
+    all.insert(all.end(), asset_files().begin(), asset_files().end());
+    return all;
+  }();
   return names;
 }
 
@@ -132,8 +140,7 @@ RunFolder RunFolder::create(const fs::path& folder, const RunConfig& config, con
 
 RunFolder RunFolder::create_whole(const fs::path& folder, const RunConfig& config, const std::vector<RunFile>& files,
                                   const std::function<void(const RunFolder&)>& save, bool overwrite) {
-  std::error_code problem;
-  const bool there = fs::exists(folder, problem);
+  const bool there = path_exists(folder);
   try {
     RunFolder run(folder);
     run.lock_ = take_folder(folder, run_kind, overwrite);
@@ -150,6 +157,7 @@ RunFolder RunFolder::create_whole(const fs::path& folder, const RunConfig& confi
     return run;
   } catch (...) {
     if (!there) {
+      std::error_code problem;
       fs::remove(folder / folder_marker, problem);
       fs::remove(folder, problem);  // unless somebody else put something into it
     }

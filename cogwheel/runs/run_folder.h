@@ -60,6 +60,8 @@ inline constexpr const char *checkpoints_folder = "checkpoints", *checkpoint_ext
 
 // The names of all files that this program may write into the folder of a run.
 const std::vector<std::string>& run_files();
+// Those of them that belong to the model and its data, and not to a training or to what was measured.
+const std::vector<std::string>& asset_files();
 // Removes them, and the checkpoints that are kept.
 void remove_run_files(const std::filesystem::path& folder);
 

@@ -4,8 +4,6 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -32,17 +30,11 @@ using language::LanguageModelOptions;
 // Layers are swapped one by one on so many held-out tokens.
 constexpr std::int64_t swapped_tokens = 32'768;
 
-// Of a run's folder, what belongs to its training and not to its model.
-constexpr std::array<std::string_view, 9> of_training{
-    "config.toml",   "metrics.jsonl", "checkpoint.safetensors", "inspection.json", runs::evaluation_json_file,
-    "samples.jsonl", "changes.jsonl", "spikes.jsonl",           "evaluation.html"};
-
 std::vector<runs::RunFile> files_of_model(const runs::RunFolder& run) {
   std::vector<runs::RunFile> files;
   std::error_code problem;
-  for (const std::string& name : runs::run_files())
-    if (std::find(of_training.begin(), of_training.end(), name) == of_training.end() &&
-        std::filesystem::is_regular_file(run.path() / name, problem))
+  for (const std::string& name : runs::asset_files())
+    if (std::filesystem::is_regular_file(run.path() / name, problem))
       files.push_back({name, read_file(run.path() / name)});
   return files;
 }

@@ -84,6 +84,17 @@ def fast_mode(request) -> bool:
     return not request.config.getoption("--all")
 
 
+@pytest.fixture
+def one_thread():
+    """Steps of small models are faster by one thread, of which the machine always has one free."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 def pytest_addoption(parser):
     parser.addoption("--all", action="store_true", help="every case of every table, and the tests marked slow")
 

@@ -46,14 +46,6 @@ def is_dense(mechanism):
     return bool(DENSE & set(mechanism.split("+")))
 
 
-@pytest.fixture
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
 def place(cogwheel_in, tmp_path_factory):
     """The command line beside a trained run `soft`."""

@@ -85,15 +85,6 @@ def load(model, tensors, names):
     return model
 
 
-@pytest.fixture
-def one_thread():
-    """Steps of such small models are faster by one thread, of which the machine always has one free."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 class Muon:
     """Muon of the matrices in blocks and AdamW of all else, as one optimiser."""
 

@@ -85,6 +85,11 @@ def test_a_run_converted_to_itself_is_its_original(cogwheel):
         assert (cogwheel.folder / "soft" / name).read_bytes() == (cogwheel.folder / "itself" / name).read_bytes()
     evaluated = [json.loads((cogwheel.folder / run / "evaluation.json").read_text())["measures"] for run in ("soft", "itself") if cogwheel("evaluate", run).returncode == 0]
     assert len(evaluated) == 2 and evaluated[0] == evaluated[1]
+    # What was measured of the one says nothing of the other.
+    (cogwheel.folder / "soft/harness.json").write_text("{}")
+    convert(cogwheel, "soft", "itself-again")
+    assert not any((cogwheel.folder / "itself-again" / name).exists() for name in ("harness.json", "evaluation.json", "metrics.jsonl"))
+    (cogwheel.folder / "soft/harness.json").unlink()
     refused = cogwheel("resume", "itself")  # it has no state of training
     assert refused.returncode == 1 and "weights alone" in refused.stderr
 

@@ -91,8 +91,7 @@ LoadedRun loaded(const fs::path& path) {
   if (config.model.entry().name != "language_model")
     throw UsageError(expected_got("evaluate: --harness", "runs of language models",
                                   fmt::format("{} of the task {}", path.string(), config.task.name)));
-  std::error_code problem;
-  if (!fs::exists(folder.tokenizer_path(), problem))
+  if (!path_exists(folder.tokenizer_path()))
     throw UsageError(expected_got(path.string(), "a run that reads text", "one without a tokenizer"));
   ScoredRun run{.folder = path.string(),
                 .name = runs::name_of_run(path),
@@ -194,8 +193,7 @@ HarnessJson answer_of_python(const fs::path& request_file, const fs::path& answe
   if (::isatty(STDERR_FILENO) == 0) environment.emplace_back("TQDM_DISABLE=1");
   const Finished finished =
       run_until_stopped(command, {.environment = environment, .errors_shown = true}, "evaluate: interrupted");
-  std::error_code problem;
-  if (!fs::exists(answer_file, problem))
+  if (!path_exists(answer_file))
     throw Error(expected_got("evaluate: --harness", "an answer of Python's lm-eval",
                              fmt::format("status {} and no answer", finished.status)));
   HarnessJson answer = HarnessJson::parse(read_file(answer_file), nullptr, false);

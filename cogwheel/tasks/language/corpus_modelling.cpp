@@ -111,9 +111,7 @@ class CorpusModelling : public LanguageModelTask {
         all, heads, [&](const runs::Batch& some, const nn::ForwardContext& context) -> runs::PartialMeans {
           const std::int64_t told = counted(some);
           if (told == 0) return {{0.0}, 0.0};
-          const at::Tensor loss = some.positions.defined() ? packed_loss(model_of(model), some, context)
-                                                           : model_of(model).loss(some.inputs, some.targets, context);
-          return {{loss.item<double>()}, static_cast<double>(told)};
+          return {{packed_loss(model_of(model), some, context).item<double>()}, static_cast<double>(told)};
         });
     return {{description_.decisive().name, means.front()}};
   }

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/nn/model_holder.h"
 #include "cogwheel/runs/default_task.h"
 #include "cogwheel/runs/mean_in_parts.h"
@@ -161,8 +161,7 @@ std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std:
     throw Error(expected_got("data.sha256 of " + corpus.name, options.sha256,
                              corpus.sha256 + (change.empty() ? "" : ": " + change)));
   }
-  std::error_code problem;
-  const bool has_tokenizer = !folder.empty() && std::filesystem::exists(folder / runs::tokenizer_file, problem);
+  const bool has_tokenizer = !folder.empty() && path_exists(folder / runs::tokenizer_file);
   const std::filesystem::path tokenizer = has_tokenizer ? folder / runs::tokenizer_file : lessons.tokenizer();
   auto data = std::make_shared<text::Dataset>(
       tokenizer.empty()

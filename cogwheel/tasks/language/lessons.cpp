@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <mutex>
-#include <system_error>
 #include <utility>
 
 #include "cogwheel/core/encoding/sha256.h"
@@ -51,10 +50,7 @@ struct Lessons::KnownRun {
       throw Error(expected_got(key + ", " + path.string(), "the checkpoint that was recorded, SHA-256 " + recorded,
                                "another, " + sha256));
   }
-  fs::path tokenizer() const {
-    std::error_code problem;
-    return fs::exists(folder.tokenizer_path(), problem) ? folder.tokenizer_path() : fs::path();
-  }
+  fs::path tokenizer() const { return path_exists(folder.tokenizer_path()) ? folder.tokenizer_path() : fs::path(); }
   void expect_tokenizer(const std::string& content) const {
     if (const fs::path own = tokenizer(); !own.empty() && read_file(own) != content)
       throw Error(
@@ -242,10 +238,10 @@ at::Tensor Lessons::transfer_loss(LanguageModelImpl& model, const runs::Batch& b
 }
 
 at::Tensor Lessons::loss(LanguageModelImpl& model, const runs::Batch& batch, std::uint64_t dropout_seed) const {
+  if (share_ == 0) return packed_loss(model, batch, {.dropout = model.dropout(dropout_seed)});
   const PassOfBatch pass = pass_of_batch(batch);
   nn::ForwardContext context = pass.context;
   context.dropout = model.dropout(dropout_seed);
-  if (share_ == 0) return model.loss(pass.tokens, pass.targets, context);
   LanguageModelImpl& teacher = teaching(model);
   const auto taught = [&] {
     const torch::NoGradGuard no_grad;

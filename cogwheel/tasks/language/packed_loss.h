@@ -18,8 +18,8 @@ struct PassOfBatch {
 };
 PassOfBatch pass_of_batch(const runs::Batch& batch);
 
-// The loss of a batch with positions. Its rows become one, [1, B·N], in which each document is a sequence of its own
-// (ForwardContext::cu_seqlens): one that a row cuts is one in each of them.
+// The loss of a batch. The rows of one with positions become one, [1, B·N], in which each document is a sequence of its
+// own (ForwardContext::cu_seqlens): one that a row cuts is one in each of them.
 at::Tensor packed_loss(LanguageModelImpl& model, const runs::Batch& batch, nn::ForwardContext context);
 
 }  // namespace cogwheel::tasks::language

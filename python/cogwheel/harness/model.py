@@ -61,14 +61,7 @@ class HarnessModel(TemplateLM):
         self._prefix: int = self.model.options["vocabulary"] if before is None else before
         self._end = self._prefix if self.model.end_token is None else self.model.end_token
         self._encoded: dict[str, list[int]] = {}
-        self.decodes = self._finds_whether_it_decodes()
-
-    def _finds_whether_it_decodes(self) -> bool:
-        try:
-            self.model.make_cache(1, 1)
-        except ValueError:  # of mechanisms that are functions of the whole matrix
-            return False
-        return True
+        self.decodes = self.model.can_decode
 
     @property
     def eot_token_id(self) -> int:

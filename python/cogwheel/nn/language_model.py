@@ -276,6 +276,11 @@ class LanguageModel(Model):
             x, delta = layer(x, delta=delta, split=True, **keywords)
         return self.final_norm.of_sum(x, delta)[1]
 
+    @property
+    def can_decode(self) -> bool:
+        """Whether tokens can follow those in a cache: not where a mechanism is a function of the whole matrix of scores."""
+        return all(layer.is_recurrent or not layer.attention.is_dense for layer in self.layers)
+
     def make_cache(self, batch: int, capacity: int | None = None, *, dtype: torch.dtype | None = None) -> ModelCache:
         """An empty cache for up to ``capacity`` tokens, by default the context, of ``batch`` texts."""
         return ModelCache([layer.make_cache(batch, capacity or self.context, dtype=dtype) for layer in self.layers])

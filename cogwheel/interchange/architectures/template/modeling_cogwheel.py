@@ -13,7 +13,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 try:  # where transformers does not look for packages: it would name another of this name to install
     from cogwheel.nn import LanguageModel, ModelCache
 
-    LanguageModel.unembed, ModelCache.joined  # noqa: B018
+    LanguageModel.can_decode, LanguageModel.unembed, ModelCache.joined  # noqa: B018
 except (ImportError, AttributeError) as problem:
     raise ImportError(f"cogwheel: expected the Python package of Cogwheel, which its ./quickstart or a wheel of it installs, got none, or an older one ({problem})") from None
 
@@ -80,7 +80,7 @@ class CogwheelForCausalLM(PreTrainedModel, GenerationMixin):
         self.model = LanguageModel(**config.options())
         self._layers = range(config.num_hidden_layers)
         self._has_states = any(layer.is_recurrent for layer in self.model.layers)
-        self._is_dense = any(not layer.is_recurrent and layer.attention.is_dense for layer in self.model.layers)
+        self._is_dense = not self.model.can_decode
         for parameter in self.parameters():
             parameter._is_hf_initialized = not parameter.is_meta
         self.post_init()
