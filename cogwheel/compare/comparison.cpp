@@ -49,6 +49,13 @@ RunStatus find_status(std::string_view name) {
 
 bool SummaryRow::clear() const { return p_adjusted && *p_adjusted < significance_level && *difference != 0; }
 
+std::string MechanismPlan::mechanism() const {
+  constexpr std::string_view key = "model.mechanism=";
+  const auto named =
+      std::find_if(set.rbegin(), set.rend(), [&](const std::string& each) { return each.starts_with(key); });
+  return named == set.rend() ? name : named->substr(key.size());
+}
+
 const double* Comparison::result(const RunResult* run) const {
   return run != nullptr && run->status == RunStatus::done ? runs::find_value(run->measured, task.decisive().name)
                                                           : nullptr;

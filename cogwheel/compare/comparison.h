@@ -42,9 +42,11 @@ struct RunResult {
   std::vector<runs::MeasuresByDifficulty> by_difficulty = {};  // of the finished model; empty where the task has none
 };
 
-// How one mechanism takes part: the matched quantities, and the values of the unmatched ones.
+// How one row takes part, a mechanism or a variant: the matched quantities, and the values of the unmatched ones.
 struct MechanismPlan {
   std::string name = {};
+  // What is the row's own, "key=value" each, its mechanism among them; empty: it is the mechanism of its name.
+  std::vector<std::string> set = {};
   std::string title = {};
   std::string formula = {};
   std::string definition = {};  // of a user's own mechanism (authoring.h)
@@ -54,6 +56,8 @@ struct MechanismPlan {
   std::int64_t feed_forward = 0;
   std::int64_t parameters = 0;
   std::int64_t parameters_unmatched = 0;  // at the widths of the baseline
+
+  std::string mechanism() const;
 };
 
 // One trial of `--tune`.

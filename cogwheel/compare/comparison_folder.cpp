@@ -118,18 +118,18 @@ Comparison ComparisonFolder::read() const {
   const fs::path results = path_ / "results.json";
   Comparison comparison = parse_results(read_file(results), results.string());
   for (const MechanismPlan& plan : comparison.mechanisms)
-    authoring::require_mechanism(plan.name, plan.definition, results.string() + ": " + plan.name);
+    authoring::require_mechanism(plan.mechanism(), plan.definition, results.string() + ": " + plan.name);
   return comparison;
 }
 
-void ComparisonFolder::expect_runs_match(const Comparison& comparison, const runs::Task& task) const {
+void ComparisonFolder::expect_runs_match(const Comparison& comparison, const RowTasks& tasks) const {
   for (const MechanismPlan& plan : comparison.mechanisms)
     for (const std::int64_t seed : comparison.settings.seeds) {
       const fs::path config = run_path(plan, seed) / "config.toml";
       std::error_code problem;
       if (fs::exists(config, problem))
-        runs::expect_same(task.completed(run_config(comparison, plan, seed)), runs::to_json(runs::load_config(config)),
-                          config.string());
+        runs::expect_same(tasks.of(plan.name)->completed(run_config(comparison, plan, seed)),
+                          runs::to_json(runs::load_config(config)), config.string());
     }
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cogwheel/compare/comparison.h"
+#include "cogwheel/compare/row_tasks.h"
 #include "cogwheel/core/files/folder_lock.h"
 #include "cogwheel/runs/task.h"
 
@@ -41,7 +42,7 @@ class ComparisonFolder {
   // Throws Error where the file is damaged, or the definition of a mechanism has changed.
   Comparison read() const;
   // Throws Error that names the key if the configuration of an existing run differs from that of the comparison.
-  void expect_runs_match(const Comparison& comparison, const runs::Task& task) const;
+  void expect_runs_match(const Comparison& comparison, const RowTasks& tasks) const;
 
   void write_records(const runs::Task& task) const;  // by which a later reader can tell whether the data has changed
   void write_results(const Comparison& comparison) const;

@@ -60,10 +60,9 @@ std::string problem_of(const Work& work) {
 
 }  // namespace
 
-ComparisonJob::ComparisonJob(Comparison comparison, std::shared_ptr<const runs::Task> task, ComparisonFolder folder,
-                             ComparisonHooks hooks)
+ComparisonJob::ComparisonJob(Comparison comparison, RowTasks tasks, ComparisonFolder folder, ComparisonHooks hooks)
     : comparison_(std::move(comparison)),
-      task_(std::move(task)),
+      tasks_(std::move(tasks)),
       folder_(std::move(folder)),
       hooks_(std::move(hooks)),
       seconds_before_(comparison_.settings.wall_seconds) {}
@@ -124,9 +123,9 @@ void ComparisonJob::tune(MechanismPlan& plan) {
       return trial.mechanism == plan.name && trial.learning_rate == rate;
     });
   };
-  const std::shared_ptr<const runs::Task> task = task_->for_tuning();
+  const std::shared_ptr<const runs::Task> task = tasks_.of(plan.name)->for_tuning();
   const runs::Measure& measure = task->description().decisive();
-  for (const double rate : trial_rates(comparison_.configuration.training.learning_rate, trials)) {
+  for (const double rate : trial_rates(untuned_rate(comparison_, plan), trials)) {
     if (tried(rate)) continue;
     if (asked_to_stop()) interrupt();
     MechanismPlan tried_plan = plan;
@@ -165,13 +164,14 @@ void ComparisonJob::tune(MechanismPlan& plan) {
 }
 
 RunResult ComparisonJob::train(const MechanismPlan& plan, std::int64_t seed) {
-  const runs::RunConfig config = task_->completed(run_config(comparison_, plan, seed));
+  const std::shared_ptr<const runs::Task>& task = tasks_.of(plan.name);
+  const runs::RunConfig config = task->completed(run_config(comparison_, plan, seed));
   const fs::path path = folder_.run_path(plan, seed);
   const bool resumed = fs::exists(path / "config.toml") && runs::RunFolder::holds_checkpoint(path);
   const bool measured = reset_peak_memory();
-  runs::TrainingRun run(config.model, config.training, task_);
+  runs::TrainingRun run(config.model, config.training, task);
   const runs::RunFolder folder =
-      resumed ? runs::RunFolder::resume(path) : runs::RunFolder::create(path, config, task_->assets(), true);
+      resumed ? runs::RunFolder::resume(path) : runs::RunFolder::create(path, config, task->assets(), true);
   std::vector<runs::StepReport> reports;
   if (resumed) {
     for (const std::string& warning : runs::load_newest(run, folder)) hooks_.line(warning);

@@ -3,12 +3,12 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "cogwheel/compare/comparison.h"
 #include "cogwheel/compare/comparison_folder.h"
+#include "cogwheel/compare/row_tasks.h"
 #include "cogwheel/runs/training/step_report.h"
 
 namespace cogwheel::compare {
@@ -22,8 +22,7 @@ struct ComparisonHooks {
 
 class ComparisonJob {
  public:
-  ComparisonJob(Comparison comparison, std::shared_ptr<const runs::Task> task, ComparisonFolder folder,
-                ComparisonHooks hooks);
+  ComparisonJob(Comparison comparison, RowTasks tasks, ComparisonFolder folder, ComparisonHooks hooks);
 
   // Makes every trial and run that is not done yet, seed by seed, so that results are paired as far as possible at any
   // time. Writes the files at the end. Throws Interrupted once the flag of the hooks is set.
@@ -47,7 +46,7 @@ class ComparisonJob {
   [[noreturn]] void interrupt();
 
   Comparison comparison_;
-  std::shared_ptr<const runs::Task> task_;
+  RowTasks tasks_;
   ComparisonFolder folder_;
   ComparisonHooks hooks_;
   std::vector<runs::Inspection> inspections_ = {};  // of the models that were trained here

@@ -27,8 +27,8 @@ using Json = nlohmann::ordered_json;
 // A note for readers of a mechanism's maps.
 std::string map_note(const Comparison& comparison, const MechanismPlan& plan) {
   std::string note;
-  if (ties_keys(plan.name)) note = "Keys are tied to queries, so the diagonal is strong.";
-  for (const std::string& name : names_of_pattern(plan.name)) {
+  if (ties_keys(plan.mechanism())) note = "Keys are tied to queries, so the diagonal is strong.";
+  for (const std::string& name : names_of_pattern(plan.mechanism())) {
     const Mechanism* mechanism = mechanism_or_null(name);
     if (mechanism != nullptr && mechanism->recurrent() != nullptr)
       note = "What a state makes of values, as if it were weights of them.";
@@ -234,7 +234,10 @@ std::string title_of(const Comparison& comparison) {
   const std::size_t count = comparison.mechanisms.size();
   std::string word = pages::number_word(static_cast<std::int64_t>(count));
   word.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(word.front())));
-  return word + (count == 1 ? " attention mechanism" : " attention mechanisms under one budget");
+  const bool variants = std::any_of(comparison.mechanisms.begin(), comparison.mechanisms.end(),
+                                    [](const MechanismPlan& plan) { return !plan.set.empty(); });
+  const std::string what = variants ? " variant" : " attention mechanism";
+  return word + what + (count == 1 ? "" : "s under one budget");
 }
 
 std::string verdict_html(const Comparison& comparison) {

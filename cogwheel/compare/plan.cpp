@@ -11,9 +11,10 @@
 #include <variant>
 
 #include "cogwheel/attention/mechanisms/layer_pattern.h"
-#include "cogwheel/compare/matching.h"
 #include "cogwheel/compare/presets.h"
+#include "cogwheel/compare/rows.h"
 #include "cogwheel/compare/shared_configuration.h"
+#include "cogwheel/compare/variants.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/process/shell_word.h"
 #include "cogwheel/core/wording/nearest_names.h"
@@ -38,50 +39,6 @@ constexpr double forward_share = 1.0 / 3, observed_share = 0.45;
 void expect_known(std::string_view option, const std::string& value, const std::vector<std::string>& known) {
   if (std::find(known.begin(), known.end(), value) == known.end())
     throw UsageError(expected_got(option, expected_names(value, known), value));
-}
-
-// The options of the model of `shared` with a mechanism, at a balanced width; 0: as they are.
-runs::ModelOptions with_mechanism(runs::ModelOptions shared, const MechanismPlan& plan) {
-  runs::common(shared).mechanism = plan.name;
-  if (plan.feed_forward != 0) runs::set_balanced_width(shared, plan.feed_forward);
-  return shared;
-}
-
-// The configuration that all runs share, with the baseline's mechanism in the place of the default one, which the task
-// of these data may not have.
-runs::RunConfig baseline_configuration(const Comparison& comparison) {
-  runs::RunConfig config = shared_configuration(comparison);
-  config.model = with_mechanism(config.model, {.name = comparison.baseline});
-  return config;
-}
-
-MechanismPlan plan_of(const runs::ModelOptions& shared, const std::string& name) {
-  MechanismPlan plan;
-  plan.name = name;
-  const nn::MechanismText text = runs::mechanism_text(with_mechanism(shared, plan), "--attention");
-  plan.title = text.title;
-  plan.formula = text.formula;
-  plan.definition = text.definition;
-  return plan;
-}
-
-// Whether hybrids, or one and a mechanism, are the same in each of so many layers: gla*2 is gla.
-bool are_one_model(const std::string& one, const std::string& other, std::int64_t layers) {
-  if ((one + other).find_first_of("+*") == std::string::npos) return one == other;
-  const LayerPattern left(one), right(other);
-  for (std::int64_t layer = 0; layer < layers; ++layer)
-    if (&left.at(layer) != &right.at(layer)) return false;
-  return true;
-}
-
-// Adds a mechanism, of a model that the comparison has not yet.
-void add_plan(Comparison& comparison, const runs::ModelOptions& shared, const std::string& name,
-              std::string_view option) {
-  MechanismPlan plan = plan_of(shared, name);
-  for (const MechanismPlan& before : comparison.mechanisms)
-    if (before.name != name && are_one_model(before.name, name, runs::common(shared).layers))
-      throw UsageError(expected_got(option, "each model once", name + ", which is " + before.name + " in each layer"));
-  comparison.mechanisms.push_back(std::move(plan));
 }
 
 // The one that is asked for; else the first whose model can learn the task.
@@ -149,23 +106,6 @@ std::optional<tasks::language::LanguageModelOptions> start_model(const CompareRe
   tasks::language::LanguageModelOptions options = *model;
   options.mechanism = shared.model.as<tasks::language::LanguageModelOptions>().mechanism;
   return options;
-}
-
-// Fills in widths, heads and parameters of the plans that lack them, which depend on the data: their vocabulary, say.
-void match_models(Comparison& comparison, const runs::Task& task) {
-  const auto count = [&](const runs::ModelOptions& model) { return runs::parameter_count(model); };
-  const runs::ModelOptions shared = task.completed(baseline_configuration(comparison)).model;
-  const std::int64_t target = count(shared);
-  for (MechanismPlan& plan : comparison.mechanisms) {
-    if (plan.parameters != 0) continue;
-    runs::ModelOptions model = with_mechanism(shared, plan);
-    runs::check(model);
-    plan.parameters_unmatched = count(model);
-    if (comparison.match == "parameters") model = match_parameters(model, target, count);
-    plan.heads = runs::output_heads(model);
-    plan.feed_forward = runs::balanced_width(model);
-    plan.parameters = count(model);
-  }
 }
 
 // Rounds down to two digits, so that it is easy to type: 1,234 → 1,200.
@@ -297,71 +237,36 @@ Comparison plan_comparison(const CompareRequest& request) {
       .preset = std::string(preset.name), .form = form, .tune = request.tune, .seeds = {}, .set = request.set};
   for (std::int64_t seed = 1; seed <= request.seeds; ++seed) comparison.settings.seeds.push_back(seed);
 
-  std::vector<std::string> names = request.attention.empty() ? preset.attention : request.attention;
-  for (std::string& name : names) {  // as of "softmax, cog"
-    name.erase(0, name.find_first_not_of(' '));
+  std::vector<Variant> variants;
+  if (!request.variants_file.empty()) variants = read_variants(request.variants_file);
+  for (const std::string& text : request.variants) variants.push_back(parse_variant(text, "--variant"));
+  const bool of_preset = request.attention.empty() && variants.empty();
+  for (std::string name : of_preset ? preset.attention : request.attention) {
+    name.erase(0, name.find_first_not_of(' '));  // as of "softmax, cog"
     name.erase(name.find_last_not_of(' ') + 1);
+    add_row(comparison, of_mechanism(name), "--attention");
   }
-  for (const std::string& name : names) {
-    add_plan(comparison, shared.model, name, "--attention");
-    if (std::count(names.begin(), names.end(), name) > 1)
-      throw UsageError(expected_got("--attention", "each mechanism once", name + " twice"));
-  }
-  const bool softmax = std::find(names.begin(), names.end(), "softmax") != names.end();
+  for (const Variant& variant : variants) add_row(comparison, variant, "--variant");
+  std::vector<std::string> names;
+  for (const MechanismPlan& plan : comparison.mechanisms) names.push_back(plan.name);
+  const bool softmax = comparison.plan("softmax") != nullptr;
   comparison.baseline = !request.baseline.empty() ? request.baseline : softmax ? "softmax" : names.front();
   expect_known("--baseline", comparison.baseline, names);
   return comparison;
 }
 
-std::shared_ptr<const runs::Task> load_task(Comparison& comparison, const std::filesystem::path& folder) {
-  runs::RunConfig config = baseline_configuration(comparison);
-  const std::shared_ptr<const runs::Task> task = runs::make_task(config, folder);
-  config.task = task->completed(config).task;
-  comparison.configuration = shared_part(config);
-  comparison.task = task->description();
-
-  const runs::DataFacts recorded = comparison.data;
-  runs::DataFacts& data = comparison.data = task->data(config.model, config.training);
-  const auto expect = [](const char* name, std::int64_t before, std::int64_t got) {
-    if (before != 0 && before != got)
-      throw Error(
-          expected_got(fmt::format("results.json: data.{}", name), std::to_string(got), std::to_string(before)));
-  };
-  expect("bytes", recorded.bytes, data.bytes);
-  expect("vocabulary", recorded.vocabulary, data.vocabulary);
-  expect("train_tokens", recorded.train_tokens, data.train_tokens);
-  expect("held_out_tokens", recorded.held_out_tokens, data.held_out_tokens);
-  const std::int64_t window = data.window;
-  const std::int64_t max_tokens = data.evaluated_tokens;  // whole windows of the held-out part
-  data.evaluated_tokens = recorded.evaluated_tokens;
-  if (data.evaluated_tokens == 0)
-    data.evaluated_tokens =
-        std::min(max_tokens, find_preset(comparison.settings.preset).evaluated_tokens / window * window);
-  if (data.evaluated_tokens > max_tokens || data.evaluated_tokens % window != 0)
-    throw Error(expected_got("results.json: data.evaluated_tokens",
-                             fmt::format("a multiple of {} below {}", window, data.held_out_tokens),
-                             std::to_string(data.evaluated_tokens)));
-  const std::shared_ptr<const runs::Task> limited = task->limited(data.evaluated_tokens);
-  data.curve_tokens = limited->data(config.model, config.training).curve_tokens;
-  match_models(comparison, *limited);
-  for (const MechanismPlan& plan : comparison.mechanisms)
-    runs::expect_trainable(limited->completed(run_config(comparison, plan, comparison.settings.seeds.front())));
-  return limited;
-}
-
-void add_mechanisms(Comparison& comparison, const std::vector<std::string>& names) {
-  const runs::ModelOptions shared = shared_configuration(comparison).model;
-  for (const std::string& name : names) {
-    if (comparison.plan(name) != nullptr)
-      throw UsageError(expected_got("--add", "a mechanism that is not in the comparison yet", name));
-    add_plan(comparison, shared, name, "--add");
+void add_rows(Comparison& comparison, const std::vector<std::string>& rows) {
+  for (const std::string& row : rows) {
+    const Variant variant = is_variant(row) ? parse_variant(row, "--add") : of_mechanism(row);
+    if (comparison.plan(variant.name) != nullptr)
+      throw UsageError(expected_got("--add", "a name that is not in the comparison yet", variant.name));
+    add_row(comparison, variant, "--add");
   }
 }
 
 runs::RunConfig run_config(const Comparison& comparison, const MechanismPlan& plan, std::int64_t seed) {
-  runs::RunConfig config = shared_configuration(comparison);
+  runs::RunConfig config = row_configuration(shared_configuration(comparison), plan);
   config.name = fmt::format("{}-seed-{}", name_in_path(plan.name), seed);
-  config.model = with_mechanism(config.model, plan);
   config.training = with_steps(config.training, std::max<std::int64_t>(1, plan.steps));
   if (plan.learning_rate > 0) config.training = with_rate(config.training, plan.learning_rate);
   config.training.seed = static_cast<std::uint64_t>(seed);
@@ -376,7 +281,7 @@ double decide_steps(Comparison& comparison, std::int64_t requested, const Measur
   std::vector<double> rates;
   for (const MechanismPlan& plan : comparison.mechanisms) {
     const bool needed = plan.steps == 0 || (time_matched && plan.name == comparison.baseline);
-    rates.push_back(needed ? measure(run_config(comparison, plan, settings.seeds.front())) : 0);
+    rates.push_back(needed ? measure(plan, run_config(comparison, plan, settings.seeds.front())) : 0);
   }
   const auto base = static_cast<std::size_t>(comparison.plan(comparison.baseline) - comparison.mechanisms.data());
 
@@ -402,9 +307,13 @@ double decide_steps(Comparison& comparison, std::int64_t requested, const Measur
     if (time_matched && index != base)
       plan.steps =
           std::max<std::int64_t>(1, std::llround(static_cast<double>(settings.steps) * rates[index] / rates[base]));
-    plan.learning_rate = comparison.configuration.training.learning_rate;
+    plan.learning_rate = untuned_rate(comparison, plan);
   }
   return fixed + per_step * static_cast<double>(settings.steps);
+}
+
+double untuned_rate(const Comparison& comparison, const MechanismPlan& plan) {
+  return row_configuration(shared_configuration(comparison), plan).training.learning_rate;
 }
 
 std::int64_t trial_steps(const MechanismPlan& plan) { return std::max<std::int64_t>(1, plan.steps / 2); }
@@ -444,8 +353,11 @@ std::string reproduce_command(const Comparison& comparison) {
       std::find(tokenizers.begin(), tokenizers.end(), comparison.data.tokenizer) != tokenizers.end())
     command += " --tokenizer " + comparison.data.tokenizer;
   std::string names;
-  for (const MechanismPlan& plan : comparison.mechanisms) names += (names.empty() ? "" : ",") + plan.name;
-  command += " --attention " + shell_word(names);
+  for (const MechanismPlan& plan : comparison.mechanisms)
+    if (plan.set.empty()) names += (names.empty() ? "" : ",") + plan.name;
+  if (!names.empty()) command += " --attention " + shell_word(names);
+  for (const MechanismPlan& plan : comparison.mechanisms)
+    if (!plan.set.empty()) command += " --variant " + shell_word(variant_text(plan.name, plan.set));
   command += fmt::format(" --preset {} --seeds {} --match {} --steps {}", settings.preset, settings.seeds.size(),
                          comparison.match, settings.steps);
   const CompareRequest defaults;

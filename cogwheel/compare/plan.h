@@ -25,10 +25,12 @@ struct CompareRequest {
   std::vector<std::string> corpus = {};           // folders, in place of a text
   std::map<std::string, std::string> task_files;  // by the option of the task (tasks/task_files.h)
   std::string tokenizer = "character";
-  std::vector<std::string> attention;  // empty: the preset's
-  std::string preset;                  // empty: small, or that of the task where another model learns it
-  std::string form;                    // empty: the preset's
-  std::string position;                // empty: the form's
+  std::vector<std::string> attention;      // empty: the preset's, unless there are variants
+  std::vector<std::string> variants = {};  // as parse_variant reads them (compare/variants.h)
+  std::string variants_file = {};          // of more, which come before those
+  std::string preset;                      // empty: small, or that of the task where another model learns it
+  std::string form;                        // empty: the preset's
+  std::string position;                    // empty: the form's
   std::string recurrent_layer = "paper";
   std::string device = "cpu";
   std::string precision = "fp32";
@@ -46,20 +48,15 @@ struct CompareRequest {
 // UsageError that names the first invalid option; numbers were checked when they were read.
 Comparison plan_comparison(const CompareRequest& request);
 
-// The task of the comparison, which evaluates the same items for every run. `comparison.data` is filled in if it is
-// empty and must agree otherwise; mechanisms without a size are matched. Throws where this machine cannot train one of
-// them. `folder`: of a resumed comparison, whose records tell what has changed.
-std::shared_ptr<const runs::Task> load_task(Comparison& comparison, const std::filesystem::path& folder = {});
-
-// Adds mechanisms, matched to the baseline; their steps are not decided yet.
-void add_mechanisms(Comparison& comparison, const std::vector<std::string>& names);
+// Adds mechanisms, or variants as parse_variant reads them; they are not matched and their steps not decided yet.
+void add_rows(Comparison& comparison, const std::vector<std::string>& rows);
 
 // The configuration of one run, from the record of the comparison, even if its preset has changed since. One step, for
 // a plan whose steps are not decided yet.
 runs::RunConfig run_config(const Comparison& comparison, const MechanismPlan& plan, std::int64_t seed);
 
-// Training steps per second of a mechanism's model.
-using MeasureRate = std::function<double(const runs::RunConfig&)>;
+// Training steps per second of a row's model.
+using MeasureRate = std::function<double(const MechanismPlan&, const runs::RunConfig&)>;
 
 // The steps that the request or its preset asks for; 0: as many as fit the time of the preset.
 std::int64_t requested_steps(const CompareRequest& request);
@@ -68,6 +65,9 @@ std::int64_t requested_steps(const CompareRequest& request);
 // it is not 0; else as many as fit into the time of the preset at the measured rates. Returns the estimated seconds of
 // the remaining work.
 double decide_steps(Comparison& comparison, std::int64_t requested, const MeasureRate& measure);
+
+// The learning rate of a row unless it is searched.
+double untuned_rate(const Comparison& comparison, const MechanismPlan& plan);
 
 // The number of steps of one trial of --tune.
 std::int64_t trial_steps(const MechanismPlan& plan);

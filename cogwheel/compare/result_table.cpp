@@ -154,6 +154,14 @@ std::string further_measures(const Comparison& comparison, const SummaryRow& row
   return html;
 }
 
+// The formula of the mechanism, and what else is the row's own.
+std::string formula_text(const MechanismPlan& plan) {
+  std::string text = plan.formula;
+  for (const std::string& assignment : plan.set)
+    if (!assignment.starts_with("model.mechanism=")) text += ", " + assignment;
+  return text;
+}
+
 std::string row_html(const Comparison& comparison, const SummaryRow& row, const Scale& scale) {
   const MechanismPlan& plan = *comparison.plan(row.mechanism);
   const bool baseline = row.mechanism == comparison.baseline;
@@ -179,7 +187,7 @@ std::string row_html(const Comparison& comparison, const SummaryRow& row, const 
        {"counted", pages::escape_html(pages::capitalised(comparison.task.counted))},
        {"series", series_property(comparison, row.mechanism)},
        {"title", pages::escape_html(plan.title)},
-       {"formula", pages::escape_html(plan.formula)},
+       {"formula", pages::escape_html(formula_text(plan))},
        {"measure", pages::escape_html(pages::capitalised(comparison.task.decisive().title))},
        {"mean", mean},
        {"baseline", pages::escape_html(name_in_sentence(comparison, comparison.baseline))},
@@ -219,11 +227,11 @@ std::string relative(double value, double base, const char* less, const char* eq
 // Parameters and time of mechanisms whose keys are their queries, beside a baseline whose are not.
 std::string tied_keys_text(const Comparison& comparison) {
   const MechanismPlan& base = *comparison.plan(comparison.baseline);
-  if (ties_keys(base.name)) return "";
+  if (ties_keys(base.mechanism())) return "";
   const double base_rate = run_means(comparison, base.name).tokens_per_second;
   std::string text;
   for (const MechanismPlan& plan : comparison.mechanisms) {
-    if (!ties_keys(plan.name)) continue;
+    if (!ties_keys(plan.mechanism())) continue;
     const double rate = run_means(comparison, plan.name).tokens_per_second;
     text += fmt::format("{}{} has {} parameters at the same widths{}", text.empty() ? "" : " ",
                         pages::escape_html(plan.title),

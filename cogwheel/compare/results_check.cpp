@@ -73,6 +73,8 @@ void expect_mechanisms(const Comparison& comparison) {
     if (plan.name.empty() || plan.title.empty())
       throw Error(expected_got("mechanisms", "a name and a title for each", "none for one"));
     if (!names.insert(plan.name).second) throw Error(expected_got("mechanisms", "each once", plan.name + " twice"));
+    for (const std::string& assignment : plan.set)
+      if (assignment.find('=') == std::string::npos) throw Error(expected_got(key + ": set", "key=value", assignment));
     expect(key + ": steps", plan.steps, {1, 1'000'000'000});
     expect(key + ": learning_rate", plan.learning_rate, some_amount);
     expect(key + ": heads", plan.heads, some_count);

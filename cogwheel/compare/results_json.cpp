@@ -48,6 +48,7 @@ static constexpr auto fields(const RunResult&) {
 static constexpr auto fields(const MechanismPlan&) {
   return std::tuple{
       runs::field("name", &MechanismPlan::name),
+      runs::unless_empty("set", &MechanismPlan::set),
       runs::field("title", &MechanismPlan::title),
       runs::field("formula", &MechanismPlan::formula),
       runs::field("definition", &MechanismPlan::definition),

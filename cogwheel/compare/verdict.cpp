@@ -228,11 +228,18 @@ void say_single_seed(Sentence& sentence, const Comparison& comparison, const Row
   sentence.say("; one seed cannot tell a difference from chance");
 }
 
+// In quotation marks where a name has what separates names in a list.
+std::string told_apart(const std::string& name) {
+  const bool open = name.find(", ") != std::string::npos || name.find(" and ") != std::string::npos;
+  return open ? "“" + name + "”" : name;
+}
+
 }  // namespace
 
 std::string name_in_sentence(const Comparison& comparison, const std::string& mechanism) {
   const MechanismPlan* plan = comparison.plan(mechanism);
-  return title_in_sentence(plan == nullptr ? mechanism : plan->title);
+  if (plan == nullptr) return title_in_sentence(mechanism);
+  return plan->set.empty() ? title_in_sentence(plan->title) : told_apart(plan->title);
 }
 
 std::string title_in_sentence(const std::string& title) {
@@ -244,9 +251,7 @@ std::string title_in_sentence(const std::string& title) {
     name += (start == 0 ? "" : " ") + word;
     start = end + 1;
   }
-  // Where a name has what separates names in a list.
-  const bool open = title.find(", ") != std::string::npos || title.find(" and ") != std::string::npos;
-  return open ? "“" + name + "”" : name;
+  return told_apart(name);
 }
 
 std::vector<Parts> missing_runs(const Comparison& comparison) {

@@ -16,6 +16,7 @@
 #include "cogwheel/compare/page.h"
 #include "cogwheel/compare/plan.h"
 #include "cogwheel/compare/presets.h"
+#include "cogwheel/compare/row_tasks.h"
 #include "cogwheel/compare/verdict.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/utc_time.h"
@@ -30,7 +31,7 @@ struct Arguments {
   compare::CompareRequest request;
   std::string out, resume;
   bool resumes = false;          // --resume was given, even with an empty name
-  std::vector<std::string> add;  // mechanisms, folder
+  std::vector<std::string> add;  // rows, folder
   bool overwrite = false;
   Definitions definitions;
 };
@@ -44,21 +45,21 @@ std::string compiler() {
 }
 
 // Rates decide the default number of steps and everything that is matched by time; else they only serve the estimate.
-compare::MeasureRate measure_for(const std::shared_ptr<const runs::Task>& task, bool decides) {
-  return [=](runs::RunConfig config) {
+compare::MeasureRate measure_for(const compare::RowTasks& tasks, bool decides) {
+  return [=](const compare::MechanismPlan& plan, runs::RunConfig config) {
     // A rate so small that nothing can diverge: speed does not depend on it.
     config.training.learning_rate = config.training.final_learning_rate = 1e-9;
     if (stop_flag()) throw Interrupted("interrupted before the first run; nothing was trained");
-    return runs::measure_steps_per_second(config.model, config.training, task, decides ? 2.0 : 0.3);
+    return runs::measure_steps_per_second(config.model, config.training, tasks.of(plan.name), decides ? 2.0 : 0.3);
   };
 }
 
 // Shows progress on stderr; the bar is removed at the end.
-compare::ComparisonJob run_job(compare::Comparison comparison, const std::shared_ptr<const runs::Task>& task,
+compare::ComparisonJob run_job(compare::Comparison comparison, const compare::RowTasks& tasks,
                                const compare::ComparisonFolder& folder) {
   Progress progress(comparison.task.decisive().label, comparison.task.counted);
   compare::ComparisonJob job(
-      std::move(comparison), task, folder,
+      std::move(comparison), tasks, folder,
       {.progress = [&](const std::string& label, const runs::StepReport& report) { progress.show(label, report); },
        .line = [&](const std::string& text) { progress.line(text); },
        .stop = &stop_flag()});
@@ -66,13 +67,14 @@ compare::ComparisonJob run_job(compare::Comparison comparison, const std::shared
   return job;
 }
 
-void compare_in(const compare::ComparisonFolder& folder, compare::Comparison comparison,
-                const std::shared_ptr<const runs::Task>& task, std::int64_t steps) {
+void compare_in(const compare::ComparisonFolder& folder, compare::Comparison comparison, const compare::RowTasks& tasks,
+                std::int64_t steps) {
   const bool decides = (steps == 0 && comparison.settings.steps == 0) || comparison.match == "time";
-  const double estimate = compare::decide_steps(comparison, steps, measure_for(task, decides));
+  const double estimate = compare::decide_steps(comparison, steps, measure_for(tasks, decides));
   if (comparison.runs.empty())  // nothing to choose any more once there are results
     say_what_precision_costs(
-        compare::run_config(comparison, comparison.mechanisms.front(), comparison.settings.seeds.front()), task);
+        compare::run_config(comparison, comparison.mechanisms.front(), comparison.settings.seeds.front()),
+        tasks.of(comparison.mechanisms.front().name));
   comparison.machine = compare::this_machine();
   comparison.machine.device = comparison.configuration.training.device;
   if (comparison.configuration.training.precision == "bf16")
@@ -89,30 +91,30 @@ void compare_in(const compare::ComparisonFolder& folder, compare::Comparison com
              comparison.runs_to_do(), comparison.planned_runs(), lengths,
              estimate > 0 ? fmt::format("; about {} in all", duration_text(estimate)) : "");
 
-  const compare::ComparisonJob job = run_job(std::move(comparison), task, folder);
+  const compare::ComparisonJob job = run_job(std::move(comparison), tasks, folder);
   fmt::print("{}\n{}\n", compare::verdict(job.comparison()), folder.report_path().string());
   job.expect_success();
 }
 
 void start(const Arguments& arguments) {
   compare::Comparison comparison = compare::plan_comparison(arguments.request);
-  const auto task = compare::load_task(comparison);
-  say_how_data_are_taken(*task);
+  const compare::RowTasks tasks = compare::load_tasks(comparison);
+  say_how_data_are_taken(*tasks.shared());
   // The last check, because afterwards the replaced files are gone.
   const auto folder = compare::ComparisonFolder::create(
       arguments.out.empty() ? runs::new_run_path("compare") : fs::path(arguments.out), arguments.overwrite);
-  folder.write_records(*task);
+  folder.write_records(*tasks.shared());
   runs::point_latest_at(folder.path());
-  compare_in(folder, std::move(comparison), task, compare::requested_steps(arguments.request));
+  compare_in(folder, std::move(comparison), tasks, compare::requested_steps(arguments.request));
 }
 
 void resume(const fs::path& path, const std::vector<std::string>& added) {
   const compare::ComparisonFolder folder = compare::ComparisonFolder::resume(path);
   compare::Comparison comparison = folder.read();
-  compare::add_mechanisms(comparison, added);
-  const auto task = compare::load_task(comparison, folder.path());
-  folder.expect_runs_match(comparison, *task);
-  compare_in(folder, std::move(comparison), task, 0);
+  compare::add_rows(comparison, added);
+  const compare::RowTasks tasks = compare::load_tasks(comparison, folder.path());
+  folder.expect_runs_match(comparison, tasks);
+  compare_in(folder, std::move(comparison), tasks, 0);
 }
 
 void compare(const Arguments& arguments) {
@@ -133,8 +135,8 @@ std::string preset_help() {
 void add_compare_command(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   compare::CompareRequest& request = arguments->request;
-  CLI::App* command =
-      app.add_subcommand("compare", "Train several mechanisms under one matched budget and write a report");
+  CLI::App* command = app.add_subcommand(
+      "compare", "Train several mechanisms, or variants of a model, under one matched budget and write a report");
   CLI::Option* text =
       command->add_option("--text", request.text, "files or folders to train on; by default Python's standard library");
   text->type_name("PATH");
@@ -154,6 +156,12 @@ void add_compare_command(CLI::App& app) {
       "the preset's; of language models softmax, Cog, Cog between softmax layers, differential and symmetric)",
       "NAMES")
       ->delimiter(',');
+  add("--variant", request.variants,
+      "rows that differ in more, or in something else, than their mechanism: a name and keys of the model, the task "
+      "and "
+      "the training, as in \"outer: model.mechanism=cog model.first_softmax_layers=1\"",
+      "\"NAME: KEY=VALUE ...\"");
+  add("--variants", request.variants_file, "a file with more of them, a table [variants.NAME] each", "FILE");
   add("--preset", request.preset, preset_help(), "NAME");
   add("--form", request.form,
       "of the models: gpt (learned positions, LayerNorm, GELU) or llama (rotary positions, RMSNorm, SwiGLU) (default: "
@@ -188,8 +196,9 @@ void add_compare_command(CLI::App& app) {
   settings.push_back(command->add_flag("--overwrite", arguments->overwrite, "replace the comparison that --out holds"));
   CLI::Option* resume = command->add_option("--resume", arguments->resume, "continue an interrupted comparison");
   resume->type_name("DIR");
-  CLI::Option* added = command->add_option("--add", arguments->add, "add a mechanism to the comparison in DIR");
-  added->option_text("MECHANISM DIR")->expected(2);
+  CLI::Option* added =
+      command->add_option("--add", arguments->add, "add a mechanism, or a variant, to the comparison in DIR");
+  added->option_text("ROW DIR")->expected(2);
   add_definition_options(*command, arguments->definitions);
   command->callback([arguments, settings, resume, added] {
     const CLI::Option* keeps = resume->count() > 0 ? resume : added->count() > 0 ? added : nullptr;

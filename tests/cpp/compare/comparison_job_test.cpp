@@ -19,7 +19,7 @@ TEST(ComparisonJob, ATrialThatFailsEndsNeitherTheOthersNorTheRuns) {
   request.steps = 4;
   request.tune = 2;
   Comparison comparison = plan_comparison(request);
-  const auto task = load_task(comparison);
+  const auto task = load_tasks(comparison);
   decide_steps(comparison, 4, [](const auto&...) { return 100.0; });
   const ComparisonFolder folder = ComparisonFolder::create(temporary.path() / "out", false);
   std::vector<std::string> lines;

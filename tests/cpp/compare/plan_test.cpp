@@ -42,7 +42,7 @@ TEST(ComparePlan, FollowsTheRecordWhateverThePresetSays) {
   const runs::RunConfig config = run_config(comparison, comparison.mechanisms.front(), 1);
   EXPECT_EQ(config.model.as<tasks::language::LanguageModelOptions>().width, 64);
   EXPECT_EQ(config.training.beta2, 0.5);
-  add_mechanisms(comparison, {"symmetric"});
+  add_rows(comparison, {"symmetric"});
   EXPECT_EQ(
       run_config(comparison, comparison.mechanisms.back(), 1).model.as<tasks::language::LanguageModelOptions>().width,
       64);
@@ -73,7 +73,7 @@ TEST(ComparePlan, RecordsWhatWasAskedForAndNothingOfTheData) {
   EXPECT_EQ(record.at("training.learning_rate"), 2e-3);
   for (const char* elsewhere : {"data.text", "model.mechanism", "model.vocabulary", "training.seed", "training.steps"})
     EXPECT_FALSE(record.contains(elsewhere)) << elsewhere;
-  load_task(comparison);
+  load_tasks(comparison);
   EXPECT_EQ(shared_record(comparison.configuration), record);
   const std::string command = reproduce_command(comparison);
   EXPECT_NE(command.find(" --form llama --position none --recurrent-layer plain --dropout 0.1 --precision bf16 "
@@ -96,13 +96,13 @@ TEST(ComparePlan, TheTaskIsMadeForWhatIsCompared) {
   request.attention = {"none"};
   request.seeds = 1;
   Comparison comparison = plan_comparison(request);
-  load_task(comparison);
+  load_tasks(comparison);
   EXPECT_EQ(comparison.data.vocabulary, 0);
   EXPECT_GT(comparison.mechanisms.front().parameters, 0);
 
   request.attention = {"none", "graves_window"};
   comparison = plan_comparison(request);
-  EXPECT_EQ(usage_error_of([&] { load_task(comparison); }),
+  EXPECT_EQ(usage_error_of([&] { load_tasks(comparison); }),
             "model.mechanism: expected none for strokes without texts, got graves_window");
 }
 
@@ -111,7 +111,7 @@ TEST(ComparePlan, APresetCanDecideTaskFormAndSteps) {
   request.text.clear();
   request.preset = "recall";
   Comparison comparison = plan_comparison(request);
-  load_task(comparison);
+  load_tasks(comparison);
   const runs::RunConfig config = run_config(comparison, comparison.mechanisms.front(), 1);
   EXPECT_EQ(config.task.name, "recall");
   EXPECT_EQ(std::get<std::int64_t>(config.task.values.at("pairs")), 16);
@@ -130,7 +130,7 @@ TEST(ComparePlan, APresetCanDecideTaskFormAndSteps) {
   EXPECT_EQ(requested_steps(request), 7);
   request.task = "recall";
   comparison = plan_comparison(request);
-  load_task(comparison);
+  load_tasks(comparison);
   EXPECT_NE(reproduce_command(comparison).find(" --form gpt"), std::string::npos);
   request.task = "copying";
   EXPECT_EQ(usage_error_of([&] { plan_comparison(request); }),
@@ -178,9 +178,9 @@ TEST(ComparePlan, HybridsThatAreOneModelAreRefused) {
             "--attention: expected each model once, got gla*2, which is gla in each layer");
   request.attention = {"softmax", "gla+softmax"};
   Comparison comparison = plan_comparison(request);
-  EXPECT_EQ(usage_error_of([&] { add_mechanisms(comparison, {"softmax+softmax"}); }),
+  EXPECT_EQ(usage_error_of([&] { add_rows(comparison, {"softmax+softmax"}); }),
             "--add: expected each model once, got softmax+softmax, which is softmax in each layer");
-  add_mechanisms(comparison, {"softmax+gla", "gla*2"});
+  add_rows(comparison, {"softmax+gla", "gla*2"});
   EXPECT_EQ(comparison.mechanisms.size(), 4U);
 }
 
@@ -200,7 +200,7 @@ TEST(ComparePlan, RefusesADeviceThatIsNotThere) {
   request.device = "mps";
   Comparison comparison = plan_comparison(request);
   try {
-    load_task(comparison);
+    load_tasks(comparison);
     ADD_FAILURE() << "accepted";
   } catch (const UsageError& error) {
     EXPECT_EQ(std::string(error.what()).find("training.device: expected a device that this machine"), 0u)
@@ -214,7 +214,7 @@ TEST(ComparePlan, TrainsForTwoHundredStepsOnTwoAvx2Cores) {
   comparison.data.vocabulary = 100;
   comparison.data.evaluated_tokens = 65536;
   comparison.data.curve_tokens = 4096;
-  const double seconds = decide_steps(comparison, 0, [](const runs::RunConfig&) { return 11.9; });
+  const double seconds = decide_steps(comparison, 0, [](const auto&...) { return 11.9; });
   EXPECT_GE(comparison.settings.steps, 200);
   EXPECT_LE(seconds, 345);
   const double training = 15.0 * static_cast<double>(comparison.settings.steps) / 11.9;
@@ -225,10 +225,10 @@ TEST(ComparePlan, TrainsForTwoHundredStepsOnTwoAvx2Cores) {
 TEST(ComparePlan, EvaluatesInASmallPartOfTheTime) {
   const TemporaryFolder folder;
   Comparison comparison = plan_comparison(tiny_request(folder.write("text.txt", words(120'000)).string()));
-  const auto task = load_task(comparison);
+  const auto task = load_tasks(comparison).shared();
   EXPECT_EQ(comparison.data.evaluated_tokens, 8192);
   EXPECT_EQ(comparison.data.curve_tokens, 1024);
-  decide_steps(comparison, 200, [](const runs::RunConfig&) { return 100.0; });
+  decide_steps(comparison, 200, [](const auto&...) { return 100.0; });
   const runs::RunConfig config = run_config(comparison, comparison.mechanisms.front(), 1);
   runs::TrainingRun run(config.model, config.training, task);
   EXPECT_EQ(run.train(), runs::TrainingStatus::finished);
