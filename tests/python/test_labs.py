@@ -14,7 +14,7 @@ import pytest
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LABS = re.findall(r"^LAB\((\w+)\)", (ROOT / "cogwheel/research/reproduce/labs.def").read_text(), re.M)
+LABS = re.findall(r"^LAB\((\w+)\)", (ROOT / "cogwheel/research/labs/labs.def").read_text(), re.M)
 NAMES = [name.replace("_", "-") for name in LABS]
 
 # Small enough for a fraction of a second.
@@ -113,7 +113,7 @@ def test_documents_have_a_section(name, repository):
 
 
 def test_documents_that_labs_name_exist(repository):
-    named = [name for path in (repository / "cogwheel/research/reproduce").glob("*.cpp") for name in re.findall(r"docs/[\w/-]+\.md", path.read_text())]
+    named = [name for path in (repository / "cogwheel/research/labs").glob("*.cpp") for name in re.findall(r"docs/[\w/-]+\.md", path.read_text())]
     assert named and all((repository / name).is_file() for name in named), named
 
 

@@ -36,8 +36,8 @@ std::string command_of(const ReproduceArguments& arguments) {
 }
 
 // The numbers beside each other, one a line, and why they differ where they do.
-void print_findings(const reproduce::LabResult& result) {
-  for (const reproduce::Finding& finding : result.findings) {
+void print_findings(const labs::LabResult& result) {
+  for (const labs::Finding& finding : result.findings) {
     const std::optional<bool> agrees = finding.agrees();
     fmt::print("{}  {}: {}{}\n",
                !agrees   ? "   "
@@ -47,7 +47,7 @@ void print_findings(const reproduce::LabResult& result) {
                agrees ? fmt::format(", expected {} ({})", finding.expected_text(), finding.whose_text()) : "");
   }
   fmt::print("\n{}\n", result.answer);
-  for (const reproduce::Finding& finding : result.findings)
+  for (const labs::Finding& finding : result.findings)
     if (finding.agrees() == std::optional(false) && !finding.remark.empty())
       fmt::print("{}: {}\n", finding.what, finding.remark);
 }
@@ -67,7 +67,7 @@ void reproduce(const ReproduceArguments& arguments) {
 
   fmt::print(stderr, "{}: {}\n", found.name, experiment.lab->question);
   const auto begin = std::chrono::steady_clock::now();
-  reproduce::LabResult result = experiment.lab->run(
+  labs::LabResult result = experiment.lab->run(
       experiment.parameters, {.executor = ops::TorchExecutor(), .progress = [&](const std::string& line) {
                                 fmt::print(stderr, "{}: {}\n", found.name, line);
                               }});

@@ -6,7 +6,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
-#include "cogwheel/research/reproduce/labs.h"
+#include "cogwheel/research/labs/labs.h"
 #include "cogwheel/runs/configuration/toml_text.h"
 
 namespace cogwheel::reproduce {
@@ -44,7 +44,7 @@ LabExperiment parse_lab_experiment(std::string_view text, const std::string& nam
   for (const auto& [key, node] : given)
     if (std::find(keys.begin(), keys.end(), key.str()) == keys.end())
       throw UsageError(expected_got(what + ": key", expected_names(key.str(), keys), key.str()));
-  const LabEntry& lab = find_lab(given["lab"].value_or(std::string()), what + ": lab");
+  const labs::LabEntry& lab = labs::find_lab(given["lab"].value_or(std::string()), what + ": lab");
   LabExperiment experiment{
       .name = name, .section = given["section"].value_or(std::string()), .lab = &lab, .parameters = lab.parameters};
   if (const auto* const parameters = given["parameters"].as_table())
@@ -70,7 +70,7 @@ struct Counted {
   int compared = 0, agreed = 0;
   std::string others;
 
-  void add(const Finding& finding, bool agrees) {
+  void add(const labs::Finding& finding, bool agrees) {
     ++compared, agreed += agrees ? 1 : 0;
     if (!agrees) others += (others.empty() ? "" : "; ") + finding.what;
   }
@@ -86,11 +86,11 @@ struct Counted {
 
 }  // namespace
 
-std::string agreement(const LabResult& result) {
+std::string agreement(const labs::LabResult& result) {
   Counted lecture, ours;
-  for (const Finding& finding : result.findings)
+  for (const labs::Finding& finding : result.findings)
     if (const std::optional<bool> agrees = finding.agrees())
-      (finding.whose == Finding::Whose::ours ? ours : lecture).add(finding, *agrees);
+      (finding.whose == labs::Finding::Whose::ours ? ours : lecture).add(finding, *agrees);
   std::string told = lecture.compared == 0 ? "The lecture expects nothing of these parameters."
                                            : lecture.text("The one number compared agrees with the lecture.",
                                                           "{} numbers compared agree with the lecture.",
@@ -101,9 +101,9 @@ std::string agreement(const LabResult& result) {
   return told;
 }
 
-pages::TextTable findings_table(const LabResult& result) {
+pages::TextTable findings_table(const labs::LabResult& result) {
   pages::TextTable table{"", {"what", "expected", "whose", "ours", "agree"}, {}};
-  for (const Finding& finding : result.findings) {
+  for (const labs::Finding& finding : result.findings) {
     const std::optional<bool> agrees = finding.agrees();
     table.rows.push_back({finding.what, finding.expected_text(), finding.whose_text(), finding.ours_text(),
                           !agrees   ? "–"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cogwheel/core/parallel.h"
-#include "cogwheel/research/reproduce/lab.h"
+#include "cogwheel/research/labs/lab.h"
 
 namespace cogwheel::reproduce {
 
@@ -13,7 +13,7 @@ namespace cogwheel::reproduce {
 struct LabExperiment {
   std::string name;     // "s2/hopfield"
   std::string section;  // of the lecture: "Dimensionality Limitations"
-  const LabEntry* lab = nullptr;
+  const labs::LabEntry* lab = nullptr;
   LabParameters parameters;  // of the file, where it gives them
 };
 
@@ -26,7 +26,7 @@ void set_parameters(LabExperiment& experiment, const std::vector<std::string>& a
 
 struct Reproduction {
   LabExperiment experiment;
-  LabResult result;
+  labs::LabResult result;
   std::string command;  // that makes it again
   std::string created;  // ISO 8601
   std::string version;  // of Cogwheel
@@ -35,9 +35,9 @@ struct Reproduction {
 };
 
 // "7 of 8 numbers agree with the lecture." and, where not all do, which do not; bounds of our own are counted apart.
-std::string agreement(const LabResult& result);
+std::string agreement(const labs::LabResult& result);
 // The numbers beside each other.
-pages::TextTable findings_table(const LabResult& result);
+pages::TextTable findings_table(const labs::LabResult& result);
 
 std::string reproduction_page(const Reproduction& reproduction);
 std::string reproduction_json(const Reproduction& reproduction);

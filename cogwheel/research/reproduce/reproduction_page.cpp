@@ -13,21 +13,21 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* lecture = "Attention, notes of a lecture on language models";
 
-std::string relation_name(Finding::Relation relation) {
+std::string relation_name(labs::Finding::Relation relation) {
   switch (relation) {
-    case Finding::Relation::near:
+    case labs::Finding::Relation::near:
       return "near";
-    case Finding::Relation::at_most:
+    case labs::Finding::Relation::at_most:
       return "at_most";
-    case Finding::Relation::above:
+    case labs::Finding::Relation::above:
       return "above";
-    case Finding::Relation::shown:
+    case labs::Finding::Relation::shown:
       break;
   }
   return "shown";
 }
 
-Json finding_json(const Finding& finding) {
+Json finding_json(const labs::Finding& finding) {
   Json json{{"what", finding.what}, {"relation", relation_name(finding.relation)}};
   if (finding.agrees())
     json["expected"] = finding.expected, json["tolerance"] = finding.tolerance, json["whose"] = finding.whose_text();
@@ -50,7 +50,7 @@ Json chart_json(const pages::LineChart& chart) {
 
 std::string reproduction_page(const Reproduction& reproduction) {
   const LabExperiment& experiment = reproduction.experiment;
-  const LabResult& result = reproduction.result;
+  const labs::LabResult& result = reproduction.result;
   pages::Document document{.title = experiment.lab->title,
                            .kind = "Cogwheel experiment",
                            .created = reproduction.created,
@@ -64,7 +64,7 @@ std::string reproduction_page(const Reproduction& reproduction) {
   pages::DocumentSection numbers{.title = "What the lecture lets one expect, and what was found",
                                  .lead = experiment.lab->question + " " + agreement(result),
                                  .tables = {findings_table(result)}};
-  for (const Finding& finding : result.findings)
+  for (const labs::Finding& finding : result.findings)
     if (!finding.remark.empty()) numbers.remarks.emplace_back(finding.what, finding.remark);
   numbers.remarks.emplace_back(
       "Whose:",
@@ -95,7 +95,7 @@ std::string reproduction_page(const Reproduction& reproduction) {
 
 std::string reproduction_json(const Reproduction& reproduction) {
   const LabExperiment& experiment = reproduction.experiment;
-  const LabResult& result = reproduction.result;
+  const labs::LabResult& result = reproduction.result;
   Json parameters = Json::object();
   for (const LabParameter& parameter : experiment.parameters.all())
     parameters[parameter.name] = Json::parse(parameter.text());
@@ -118,7 +118,7 @@ std::string reproduction_json(const Reproduction& reproduction) {
             {"charts", Json::array()},
             {"maps", Json::array()},
             {"tables", Json::array()}};
-  for (const Finding& finding : result.findings) json["findings"].push_back(finding_json(finding));
+  for (const labs::Finding& finding : result.findings) json["findings"].push_back(finding_json(finding));
   for (const pages::LineChart& chart : result.charts) json["charts"].push_back(chart_json(chart));
   for (const pages::MatrixMap& map : result.maps)
     json["maps"].push_back(
