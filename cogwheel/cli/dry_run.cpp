@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cogwheel/compare/machine.h"
+#include "cogwheel/compare/record/machine.h"
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/pages/exhibits.h"
 #include "cogwheel/pages/html.h"

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cogwheel/compare/comparison.h"
-#include "cogwheel/compare/row_tasks.h"
+#include "cogwheel/compare/plan/row_tasks.h"
+#include "cogwheel/compare/record/comparison.h"
 #include "cogwheel/core/files/folder_lock.h"
 #include "cogwheel/runs/task.h"
 

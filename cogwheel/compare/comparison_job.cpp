@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "cogwheel/compare/machine.h"
-#include "cogwheel/compare/plan.h"
-#include "cogwheel/compare/presets.h"
-#include "cogwheel/compare/verdict.h"
+#include "cogwheel/compare/plan/plan.h"
+#include "cogwheel/compare/plan/presets.h"
+#include "cogwheel/compare/record/machine.h"
+#include "cogwheel/compare/record/verdict.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/wording/count_text.h"

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/compare/comparison.h"
 #include "cogwheel/compare/comparison_folder.h"
-#include "cogwheel/compare/row_tasks.h"
+#include "cogwheel/compare/plan/row_tasks.h"
+#include "cogwheel/compare/record/comparison.h"
 #include "cogwheel/runs/training/step_report.h"
 
 namespace cogwheel::compare {

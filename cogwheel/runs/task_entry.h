@@ -20,7 +20,7 @@ struct RandomItems {
   std::int64_t source = 1;  // tokens of a source sentence with its end; characters that are written
 };
 
-// A size at which mechanisms are compared (compare/presets.h), and for some tasks their options.
+// A size at which mechanisms are compared (compare/plan/presets.h), and for some tasks their options.
 struct Preset {
   std::string_view name;
   std::string_view summary;

@@ -11,7 +11,7 @@
 
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
-#include "cogwheel/compare/machine.h"
+#include "cogwheel/compare/record/machine.h"
 #include "cogwheel/core/encoding/sha256.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"

@@ -9,7 +9,7 @@
 
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/experiments.h"
-#include "cogwheel/compare/machine.h"
+#include "cogwheel/compare/record/machine.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/files/folder_lock.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "cogwheel/compare/harness/published_scores.h"
-#include "cogwheel/compare/paired_statistics.h"
+#include "cogwheel/compare/statistics/paired_statistics.h"
 #include "cogwheel/pages/document.h"
 #include "cogwheel/pages/html.h"
 

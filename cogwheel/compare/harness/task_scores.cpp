@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cogwheel/compare/mcnemar.h"
-#include "cogwheel/compare/paired_statistics.h"
+#include "cogwheel/compare/statistics/mcnemar.h"
+#include "cogwheel/compare/statistics/paired_statistics.h"
 
 namespace cogwheel::compare {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cogwheel/compare/verdict.h"
+#include "cogwheel/compare/record/verdict.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/head_name.h"
 #include "cogwheel/nn/attention_maps.h"

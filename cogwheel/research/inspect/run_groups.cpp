@@ -7,7 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "cogwheel/compare/verdict.h"
+#include "cogwheel/compare/record/verdict.h"
 #include "cogwheel/research/inspect/study.h"
 #include "cogwheel/runs/configuration/config_record.h"
 #include "cogwheel/tasks/language/language_model_options.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/compare/paired_statistics.h"
+#include "cogwheel/compare/statistics/paired_statistics.h"
 #include "cogwheel/pages/line_chart.h"
 
 namespace cogwheel::inspect {

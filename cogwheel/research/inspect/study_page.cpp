@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "cogwheel/compare/results_csv.h"
+#include "cogwheel/compare/record/results_csv.h"
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/pages/document.h"

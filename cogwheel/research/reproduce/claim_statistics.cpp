@@ -8,8 +8,8 @@
 #include <numeric>
 #include <tuple>
 
-#include "cogwheel/compare/paired_statistics.h"
-#include "cogwheel/compare/student_t.h"
+#include "cogwheel/compare/statistics/paired_statistics.h"
+#include "cogwheel/compare/statistics/student_t.h"
 
 namespace cogwheel::reproduce {
 namespace {

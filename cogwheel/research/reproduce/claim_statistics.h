@@ -27,7 +27,7 @@ struct TestedClaim {
   bool rises = true;
   std::vector<double> values = {};
   std::vector<double> later = {};  // of `crosses`, of the same seeds
-  // By how much equal values may differ because numbers are rounded (compare/paired_statistics.h).
+  // By how much equal values may differ because numbers are rounded (compare/statistics/paired_statistics.h).
   double rounding = 0;
 };
 

@@ -148,7 +148,7 @@ void stand_in_for_data(ModelOptions& options);
 // Sets the context where it follows from other options. They were checked.
 void set_context_that_follows(ModelOptions& options);
 
-// The width that balances parameters which a mechanism adds or saves (compare/matching.h).
+// The width that balances parameters which a mechanism adds or saves (compare/plan/matching.h).
 std::int64_t balanced_width(const ModelOptions& options);
 void set_balanced_width(ModelOptions& options, std::int64_t width);
 

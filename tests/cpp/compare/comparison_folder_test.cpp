@@ -5,7 +5,7 @@
 #include <functional>
 #include <set>
 
-#include "cogwheel/compare/plan.h"
+#include "cogwheel/compare/plan/plan.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/files/folder_lock.h"

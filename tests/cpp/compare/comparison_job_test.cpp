@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-#include "cogwheel/compare/plan.h"
+#include "cogwheel/compare/plan/plan.h"
 #include "support/temporary_folder.h"
 
 namespace cogwheel::compare {

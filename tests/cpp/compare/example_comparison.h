@@ -1,6 +1,6 @@
 // A small comparison with everything in it: three mechanisms, two seeds, one run that diverged.
 #pragma once
-#include "cogwheel/compare/comparison.h"
+#include "cogwheel/compare/record/comparison.h"
 #include "cogwheel/runs/default_task.h"
 #include "cogwheel/runs/inspection.h"
 #include "cogwheel/tasks/language/language_model_options.h"

@@ -9,7 +9,7 @@
 #include "cogwheel/compare/harness/published_scores.h"
 #include "cogwheel/compare/harness/scores_page.h"
 #include "cogwheel/compare/harness/task_scores.h"
-#include "cogwheel/compare/mcnemar.h"
+#include "cogwheel/compare/statistics/mcnemar.h"
 #include "cogwheel/core/error.h"
 
 namespace cogwheel::compare {

@@ -1,4 +1,4 @@
-#include "cogwheel/compare/machine.h"
+#include "cogwheel/compare/record/machine.h"
 
 #include <gtest/gtest.h>
 

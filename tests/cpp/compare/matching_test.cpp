@@ -1,4 +1,4 @@
-#include "cogwheel/compare/matching.h"
+#include "cogwheel/compare/plan/matching.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,8 @@
 #include <map>
 
 #include "cogwheel/attention/mechanisms/catalogue.h"
-#include "cogwheel/compare/presets.h"
+#include "cogwheel/compare/plan/presets.h"
+#include "cogwheel/compare/record/training_length.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/runs/task.h"
 #include "cogwheel/tasks/language/language_model_form.h"

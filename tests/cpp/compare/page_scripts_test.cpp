@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cogwheel/compare/page.h"
+#include "cogwheel/compare/report/page.h"
 #include "cogwheel/pages/document.h"
 #include "compare/example_comparison.h"
 #include "support/count_of.h"

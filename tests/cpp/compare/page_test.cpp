@@ -1,10 +1,10 @@
-#include "cogwheel/compare/page.h"
+#include "cogwheel/compare/report/page.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "cogwheel/compare/sections.h"
+#include "cogwheel/compare/report/sections.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/runs/inspection_json.h"
 #include "example_comparison.h"

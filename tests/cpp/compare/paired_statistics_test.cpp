@@ -1,4 +1,4 @@
-#include "cogwheel/compare/paired_statistics.h"
+#include "cogwheel/compare/statistics/paired_statistics.h"
 
 #include <gtest/gtest.h>
 

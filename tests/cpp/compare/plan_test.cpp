@@ -1,12 +1,12 @@
-#include "cogwheel/compare/plan.h"
+#include "cogwheel/compare/plan/plan.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "cogwheel/compare/presets.h"
-#include "cogwheel/compare/shared_configuration.h"
-#include "cogwheel/compare/verdict.h"
+#include "cogwheel/compare/plan/presets.h"
+#include "cogwheel/compare/record/shared_configuration.h"
+#include "cogwheel/compare/record/verdict.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/runs/training/training_run.h"
 #include "cogwheel/tasks/language/language_model_options.h"

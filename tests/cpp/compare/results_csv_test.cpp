@@ -1,4 +1,4 @@
-#include "cogwheel/compare/results_csv.h"
+#include "cogwheel/compare/record/results_csv.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cogwheel/compare/results_json.h"
+#include "cogwheel/compare/record/results_json.h"
 
 #include <gtest/gtest.h>
 

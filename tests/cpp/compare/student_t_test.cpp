@@ -1,4 +1,4 @@
-#include "cogwheel/compare/student_t.h"
+#include "cogwheel/compare/statistics/student_t.h"
 
 #include <gtest/gtest.h>
 

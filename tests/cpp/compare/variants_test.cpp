@@ -1,11 +1,11 @@
-#include "cogwheel/compare/variants.h"
+#include "cogwheel/compare/plan/variants.h"
 
 #include <gtest/gtest.h>
 
-#include "cogwheel/compare/plan.h"
-#include "cogwheel/compare/row_tasks.h"
-#include "cogwheel/compare/rows.h"
-#include "cogwheel/compare/shared_configuration.h"
+#include "cogwheel/compare/plan/plan.h"
+#include "cogwheel/compare/plan/row_tasks.h"
+#include "cogwheel/compare/plan/rows.h"
+#include "cogwheel/compare/record/shared_configuration.h"
 #include "cogwheel/tasks/language/language_model_options.h"
 #include "support/temporary_folder.h"
 #include "support/usage_error_of.h"

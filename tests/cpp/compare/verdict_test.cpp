@@ -1,4 +1,4 @@
-#include "cogwheel/compare/verdict.h"
+#include "cogwheel/compare/record/verdict.h"
 
 #include <gtest/gtest.h>
 
