@@ -14,6 +14,7 @@
 #include "cogwheel/compare/record/results_csv.h"
 #include "cogwheel/compare/record/results_json.h"
 #include "cogwheel/compare/report/page.h"
+#include "cogwheel/compare/run_store.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/runs/configuration/config_record.h"
@@ -33,19 +34,26 @@ std::string run_name(std::string_view mechanism, std::int64_t seed) {
   return fmt::format("{}-seed-{}", name_in_path(mechanism), seed);
 }
 
-// Folders below trained/ that are named like runs, not other files that someone may have put there. Whether they are
-// runs, their markers tell.
-std::vector<fs::path> run_folders(const fs::path& comparison) {
+bool is_named_like_a_run(const std::string& name) {
   constexpr std::string_view before_seed = "-seed-";
+  const std::size_t place = name.rfind(before_seed);
+  return place != std::string::npos && place > 0 &&
+         name.find_first_not_of("0123456789", place + before_seed.size()) == std::string::npos;
+}
+
+// Folders below trained/ that are named like runs, not other files that someone may have put there: whether they are
+// runs, their markers tell. Or the links to runs of a store.
+std::vector<fs::path> run_folders(const fs::path& comparison, bool links) {
   std::vector<fs::path> folders;
   std::error_code problem;
   fs::directory_iterator entries(trained_path(comparison), problem);
   for (; !problem && entries != fs::directory_iterator(); entries.increment(problem)) {
-    const std::string name = entries->path().filename().string();
-    const std::size_t place = name.rfind(before_seed);
-    if (place != std::string::npos && place > 0 && entries->is_directory() && !entries->is_symlink() &&
-        name.find_first_not_of("0123456789", place + before_seed.size()) == std::string::npos)
-      folders.push_back(entries->path());
+    const fs::path& path = entries->path();
+    std::error_code unread;
+    if (!is_named_like_a_run(path.filename().string()) || entries->is_symlink(unread) != links) continue;
+    if (links ? folder_kind(fs::read_symlink(path, unread).parent_path()) == stored_run_kind
+              : entries->is_directory(unread))
+      folders.push_back(path);
   }
   std::sort(folders.begin(), folders.end());
   return folders;
@@ -65,12 +73,13 @@ void remove_run(const fs::path& folder) {
 ComparisonFolder ComparisonFolder::create(const fs::path& path, bool overwrite) {
   ComparisonFolder folder(path);
   folder.lock_ = take_folder(path, runs::comparison_kind, overwrite);
-  const std::vector<fs::path> runs = run_folders(path);
+  const std::vector<fs::path> runs = run_folders(path, false), links = run_folders(path, true);
   // All must be this program's and unlocked before the first is removed.
   std::vector<std::shared_ptr<const FolderLock>> locks;
   for (const fs::path& run : runs) locks.push_back(take_folder(run, runs::run_kind, true));
   for (const fs::path& run : runs) remove_run(run);
   std::error_code problem;
+  for (const fs::path& link : links) fs::remove(link, problem);
   if (fs::is_directory(fs::symlink_status(trained_path(path), problem)))
     fs::remove(trained_path(path), problem);  // kept unless empty
   remove_files(path, comparison_files);
@@ -91,13 +100,17 @@ ComparisonFolder ComparisonFolder::resume(const fs::path& path) {
 }
 
 std::optional<std::int64_t> evaluated_in_comparison(const fs::path& run) {
+  // As it is named, for a run may be a link to one of a store; else where it is.
   std::error_code problem;
-  const fs::path trained = fs::weakly_canonical(run, problem).parent_path(), comparison = trained.parent_path();
-  const fs::path results = comparison / "results.json";
-  if (problem || trained.filename() != runs::trained_folder || folder_kind(comparison) != runs::comparison_kind ||
-      !fs::exists(results, problem))
-    return std::nullopt;
-  return parse_results(read_file(results), results.string()).data.evaluated_tokens;
+  const fs::path named = fs::absolute(run, problem).lexically_normal(), placed = fs::weakly_canonical(run, problem);
+  for (const fs::path& path : {named.has_filename() ? named : named.parent_path(), placed}) {
+    const fs::path trained = path.parent_path(), comparison = trained.parent_path();
+    const fs::path results = comparison / "results.json";
+    if (trained.filename() == runs::trained_folder && folder_kind(comparison) == runs::comparison_kind &&
+        fs::exists(results, problem))
+      return parse_results(read_file(results), results.string()).data.evaluated_tokens;
+  }
+  return std::nullopt;
 }
 
 std::shared_ptr<const runs::Task> task_of_run(const runs::RunConfig& config, const fs::path& run) {
@@ -112,6 +125,18 @@ fs::path run_path(const fs::path& comparison, std::string_view mechanism, std::i
 
 fs::path ComparisonFolder::run_path(const MechanismPlan& plan, std::int64_t seed) const {
   return compare::run_path(path_, plan.name, seed);
+}
+
+void ComparisonFolder::link_run(const MechanismPlan& plan, std::int64_t seed, const fs::path& target) const {
+  const fs::path link = run_path(plan, seed);
+  make_folder(link.parent_path());
+  std::error_code problem;
+  if (fs::is_symlink(link, problem)) {
+    if (fs::read_symlink(link, problem) == target) return;
+    fs::remove(link, problem);
+  }
+  fs::create_directory_symlink(target, link, problem);
+  if (problem) throw Error(expected_got(link.string(), "a link to " + target.string(), problem.message()));
 }
 
 Comparison ComparisonFolder::read() const {
@@ -160,6 +185,8 @@ std::vector<std::string> ComparisonFolder::write_report(const Comparison& compar
       if (run == nullptr || run->status != RunStatus::done || !fs::exists(path, problem)) continue;
       try {
         inspections.push_back(runs::parse_inspection(read_file(path), path.string()));
+        inspections.back().mechanism = plan.name;  // a run of a store may be of several rows
+        inspections.back().seed = seed;
       } catch (const Error& error) {
         problems.push_back(one_line(error.what()));
       }

@@ -39,6 +39,9 @@ class ComparisonFolder {
   std::filesystem::path report_path() const { return path_ / "report.html"; }
   std::filesystem::path run_path(const MechanismPlan& plan, std::int64_t seed) const;
 
+  // Makes that path a link to a run elsewhere. Throws Error where something else is there.
+  void link_run(const MechanismPlan& plan, std::int64_t seed, const std::filesystem::path& target) const;
+
   // Throws Error where the file is damaged, or the definition of a mechanism has changed.
   Comparison read() const;
   // Throws Error that names the key if the configuration of an existing run differs from that of the comparison.

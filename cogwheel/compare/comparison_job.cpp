@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
+#include <utility>
 
 #include "cogwheel/compare/plan/plan.h"
 #include "cogwheel/compare/plan/presets.h"
@@ -60,11 +62,13 @@ std::string problem_of(const Work& work) {
 
 }  // namespace
 
-ComparisonJob::ComparisonJob(Comparison comparison, RowTasks tasks, ComparisonFolder folder, ComparisonHooks hooks)
+ComparisonJob::ComparisonJob(Comparison comparison, RowTasks tasks, ComparisonFolder folder, ComparisonHooks hooks,
+                             RunStore* store)
     : comparison_(std::move(comparison)),
       tasks_(std::move(tasks)),
       folder_(std::move(folder)),
       hooks_(std::move(hooks)),
+      store_(store),
       seconds_before_(comparison_.settings.wall_seconds) {}
 
 void ComparisonJob::run() {
@@ -164,9 +168,38 @@ void ComparisonJob::tune(MechanismPlan& plan) {
 }
 
 RunResult ComparisonJob::train(const MechanismPlan& plan, std::int64_t seed) {
+  if (store_ == nullptr) return train_in(folder_.run_path(plan, seed), plan, seed);
+  struct Stopped {};
+  const runs::Task& task = *tasks_.of(plan.name);
+  const runs::RunConfig config = task.completed(run_config(comparison_, plan, seed));
+  const fs::path place = store_->place(config, comparison_.data.evaluated_tokens);
+  bool said = false;
+  try {
+    const StoredRun stored(place, [&] {
+      if (asked_to_stop()) throw Stopped();
+      if (!std::exchange(said, true))
+        hooks_.line(fmt::format("  {} seed {}: another process trains it; waiting", plan.name, seed));
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    });
+    folder_.link_run(plan, seed, stored.run_path());
+    if (store_->remakes(place)) stored.clear();
+    try {
+      if (const auto result = stored.result(config, task.description())) return *result;
+    } catch (const Error& error) {
+      hooks_.line(fmt::format("  {} seed {}: trained anew: {}", plan.name, seed, one_line(error.what())));
+      stored.clear();
+    }
+    RunResult result = train_in(stored.run_path(), plan, seed);
+    if (result.status == RunStatus::done || result.status == RunStatus::diverged) stored.keep(result);
+    return result;
+  } catch (const Stopped&) {
+    return {.status = RunStatus::interrupted, .message = "stopped while another process was training it"};
+  }
+}
+
+RunResult ComparisonJob::train_in(const fs::path& path, const MechanismPlan& plan, std::int64_t seed) {
   const std::shared_ptr<const runs::Task>& task = tasks_.of(plan.name);
   const runs::RunConfig config = task->completed(run_config(comparison_, plan, seed));
-  const fs::path path = folder_.run_path(plan, seed);
   const bool resumed = fs::exists(path / "config.toml") && runs::RunFolder::holds_checkpoint(path);
   const bool measured = reset_peak_memory();
   runs::TrainingRun run(config.model, config.training, task);

@@ -9,6 +9,7 @@
 #include "cogwheel/compare/comparison_folder.h"
 #include "cogwheel/compare/plan/row_tasks.h"
 #include "cogwheel/compare/record/comparison.h"
+#include "cogwheel/compare/run_store.h"
 #include "cogwheel/runs/training/step_report.h"
 
 namespace cogwheel::compare {
@@ -22,7 +23,10 @@ struct ComparisonHooks {
 
 class ComparisonJob {
  public:
-  ComparisonJob(Comparison comparison, RowTasks tasks, ComparisonFolder folder, ComparisonHooks hooks);
+  // With a store, which outlives the job, runs are made in it, or taken from it where they are finished, and the folder
+  // has links to them.
+  ComparisonJob(Comparison comparison, RowTasks tasks, ComparisonFolder folder, ComparisonHooks hooks,
+                RunStore* store = nullptr);
 
   // Makes every trial and run that is not done yet, seed by seed, so that results are paired as far as possible at any
   // time. Writes the files at the end. Throws Interrupted once the flag of the hooks is set.
@@ -36,7 +40,9 @@ class ComparisonJob {
   using Clock = std::chrono::steady_clock;
 
   void tune(MechanismPlan& plan);
+  // In the folder of the comparison or in the store, where it is taken if it is finished there.
   RunResult train(const MechanismPlan& plan, std::int64_t seed);
+  RunResult train_in(const std::filesystem::path& path, const MechanismPlan& plan, std::int64_t seed);
   void record(RunResult result);
   // Of the runs of this invocation, how many are done and how many it has in all.
   void announce(const RunResult& result, std::int64_t done, std::int64_t total);
@@ -49,6 +55,7 @@ class ComparisonJob {
   RowTasks tasks_;
   ComparisonFolder folder_;
   ComparisonHooks hooks_;
+  RunStore* store_;
   std::vector<runs::Inspection> inspections_ = {};  // of the models that were trained here
   Clock::time_point start_ = Clock::now(), first_run_ = start_;
   double seconds_before_ = 0;  // of earlier invocations

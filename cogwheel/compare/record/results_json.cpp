@@ -277,13 +277,22 @@ enum class MeasuredAt { run, curve_point, difficulty };
 
 // Calls `change` with all measured values, and with what they are of.
 template <class Change>
+void for_all_measured(RunResult& run, Change change) {
+  change(run.measured, MeasuredAt::run);
+  for (CurvePoint& point : run.curve) change(point.measured, MeasuredAt::curve_point);
+  for (runs::MeasuresByDifficulty& measures : run.by_difficulty)
+    for (auto& point : measures.points) change(point.measured, MeasuredAt::difficulty);
+}
+template <class Change>
 void for_all_measured(Comparison& comparison, Change change) {
-  for (RunResult& run : comparison.runs) {
-    change(run.measured, MeasuredAt::run);
-    for (CurvePoint& point : run.curve) change(point.measured, MeasuredAt::curve_point);
-    for (runs::MeasuresByDifficulty& measures : run.by_difficulty)
-      for (auto& point : measures.points) change(point.measured, MeasuredAt::difficulty);
-  }
+  for (RunResult& run : comparison.runs) for_all_measured(run, change);
+}
+
+// Keys of a later version are not measures.
+void keep_measures_of(const runs::TaskDescription& task, RunResult& run) {
+  for_all_measured(run, [&](runs::MeasuredValues& values, MeasuredAt) {
+    std::erase_if(values, [&](const runs::MeasuredValue& each) { return !task.has(each.measure); });
+  });
 }
 
 // Measures stand beside other keys.
@@ -300,10 +309,7 @@ Comparison comparison_from(const runs::Json& json) {
   Comparison comparison;
   runs::read_json(json, "results", comparison);
   expect_names_of_their_own(comparison.task);
-  // Keys of a later version are not measures.
-  for_all_measured(comparison, [&](runs::MeasuredValues& values, MeasuredAt) {
-    std::erase_if(values, [&](const runs::MeasuredValue& each) { return !comparison.task.has(each.measure); });
-  });
+  for (RunResult& run : comparison.runs) keep_measures_of(comparison.task, run);
   expect_sound(comparison);
   // Computed from the runs, not read from the file.
   comparison.summary = summarize(comparison);
@@ -332,6 +338,18 @@ runs::Json results_as_json(const Comparison& given) {
 }
 
 std::string results_to_json(const Comparison& comparison) { return dump(results_as_json(comparison)); }
+
+std::string run_to_json(const RunResult& run) { return dump(runs::write_json(run)); }
+
+RunResult parse_run(std::string_view json, std::string_view what, const runs::TaskDescription& task) {
+  const runs::Json object = parse_object(json, what, "a run as JSON");
+  return naming(what, [&] {
+    RunResult run;
+    runs::read_json(object, "run", run);
+    keep_measures_of(task, run);
+    return run;
+  });
+}
 
 Comparison parse_results(std::string_view json, std::string_view what) {
   const runs::Json object = parse_object(json, what, "the results of a comparison as JSON");

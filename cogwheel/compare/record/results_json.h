@@ -21,4 +21,8 @@ std::string results_to_json(const Comparison& comparison);
 // an invalid value.
 Comparison parse_results(std::string_view json, std::string_view what = "results.json");
 
+// One run as results.json has it, and back; measures are those of the task.
+std::string run_to_json(const RunResult& run);
+RunResult parse_run(std::string_view json, std::string_view what, const runs::TaskDescription& task);
+
 }  // namespace cogwheel::compare

@@ -43,12 +43,12 @@ void remove_file(const fs::path& path) {
   if (problem) throw Error(expected_got(path.string(), "a file that can be removed", problem.message()));
 }
 
-void lock(int descriptor, const fs::path& folder, std::string_view kind) {
+// Calls `refused`, and tries again, where another process holds it.
+void lock(int descriptor, const std::function<void()>& refused) {
   while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) return;  // no locks on this file system
-    throw Error(expected_got(folder.string(), "a " + std::string(kind) + " that is not in use",
-                             "one that another process is using"));
+    refused();
   }
 }
 
@@ -75,10 +75,16 @@ std::string folder_kind(const fs::path& folder) {
 }
 
 FolderLock::FolderLock(const fs::path& folder, std::string_view kind)
+    : FolderLock(folder, kind, [&] {
+        throw Error(expected_got(folder.string(), "a " + std::string(kind) + " that is not in use",
+                                 "one that another process is using"));
+      }) {}
+
+FolderLock::FolderLock(const fs::path& folder, std::string_view kind, const std::function<void()>& waiting)
     : descriptor_(::open((folder / folder_marker).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)) {
   if (descriptor_ < 0) throw Error(expected_got(folder.string(), "a folder that can be written", std::strerror(errno)));
   try {
-    lock(descriptor_, folder, kind);
+    lock(descriptor_, waiting);
     mark(descriptor_, folder, kind);
   } catch (...) {
     ::close(descriptor_);

@@ -1,6 +1,7 @@
 // Ownership of a folder that this program fills: its file `.cogwheel` names its kind and is what processes lock.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,6 +20,9 @@ class FolderLock {
   // Marks the folder as `kind` unless it is marked already, and locks it. Throws Error where it is marked as something
   // else, or another process holds the lock. On a file system without locks nothing is locked.
   FolderLock(const std::filesystem::path& folder, std::string_view kind);
+  // The same, but waits where another process holds the lock: calls `waiting` before each further try, which gives it
+  // time, and may throw.
+  FolderLock(const std::filesystem::path& folder, std::string_view kind, const std::function<void()>& waiting);
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
   ~FolderLock();

@@ -1,0 +1,73 @@
+#include "cogwheel/compare/run_store.h"
+
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "cogwheel/compare/record/results_json.h"
+#include "cogwheel/core/encoding/sha256.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/runs/configuration/config_record.h"
+#include "cogwheel/runs/run_folder.h"
+
+namespace cogwheel::compare {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* result_file = "result.json";
+constexpr std::size_t digits_of_hash = 24;
+
+fs::path made(fs::path place) {
+  make_folder(place);
+  return place;
+}
+
+}  // namespace
+
+StoredRun::StoredRun(fs::path place, const std::function<void()>& waiting)
+    : place_(made(std::move(place))), lock_(place_, stored_run_kind, waiting) {
+  remove_leftovers(place_, {result_file});
+}
+
+std::optional<RunResult> StoredRun::result(const runs::RunConfig& config, const runs::TaskDescription& task) const {
+  const fs::path file = place_ / result_file, record = run_path() / "config.toml";
+  std::error_code problem;
+  if (!fs::exists(file, problem)) return std::nullopt;
+  RunResult result = parse_run(read_file(file), file.string(), task);
+  runs::expect_same(config, runs::to_json(runs::load_config(record)), record.string());
+  if (result.status == RunStatus::done && runs::find_value(result.measured, task.decisive().name) == nullptr)
+    throw Error(expected_got(file.string(), task.decisive().name, "none"));
+  return result;
+}
+
+void StoredRun::keep(const RunResult& result) const { write_file(place_ / result_file, run_to_json(result)); }
+
+void StoredRun::clear() const {
+  std::error_code problem;
+  fs::remove(place_ / result_file, problem);
+  if (fs::exists(run_path(), problem)) runs::remove_run_files(run_path());
+}
+
+RunStore::RunStore(fs::path folder, bool retrain) : folder_(std::move(folder)), retrain_(retrain) {
+  make_folder(folder_);
+  folder_ = fs::canonical(folder_);
+}
+
+fs::path RunStore::place(const runs::RunConfig& config, std::int64_t evaluated_items) const {
+  nlohmann::ordered_json record = runs::to_json(config);
+  for (const char* key : {"name", "data.text", "data.corpus"}) record.erase(key);  // data.sha256 says which it is
+  const nlohmann::ordered_json whole{
+      {"configuration", std::move(record)}, {"evaluated", evaluated_items}, {"version", COGWHEEL_VERSION}};
+  return folder_ /
+         sha256(whole.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)).substr(0, digits_of_hash);
+}
+
+bool RunStore::holds(const runs::RunConfig& config, std::int64_t evaluated_items) const {
+  std::error_code problem;
+  return fs::exists(place(config, evaluated_items) / result_file, problem);
+}
+
+bool RunStore::remakes(const fs::path& place) { return retrain_ && remade_.insert(place).second; }
+
+}  // namespace cogwheel::compare

@@ -1,0 +1,59 @@
+// Trained runs of several comparisons, found by what they are: what two of them ask for is trained once.
+//
+// DIR/<hash>/ has run/, the folder of the run, and result.json, what its comparison recorded of it, once it is done.
+// The hash is of the configuration with the hashes of its data, of how many items the result was measured on, and of
+// the version of Cogwheel.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "cogwheel/compare/record/comparison.h"
+#include "cogwheel/core/files/folder_lock.h"
+#include "cogwheel/runs/configuration/run_config.h"
+
+namespace cogwheel::compare {
+
+inline constexpr std::string_view stored_run_kind = "stored run";
+
+class StoredRun {
+ public:
+  // Takes the place, whose folder is made where it is missing; calls `waiting` again and again while another process
+  // has it.
+  StoredRun(std::filesystem::path place, const std::function<void()>& waiting);
+
+  std::filesystem::path run_path() const { return place_ / "run"; }
+  // The result of the finished run; none where it is not finished. Throws Error where it is damaged, or of another
+  // configuration.
+  std::optional<RunResult> result(const runs::RunConfig& config, const runs::TaskDescription& task) const;
+  void keep(const RunResult& result) const;
+  // Leaves nothing of the run.
+  void clear() const;
+
+ private:
+  std::filesystem::path place_;
+  FolderLock lock_;
+};
+
+class RunStore {
+ public:
+  // `retrain`: finished runs are made anew, each once.
+  explicit RunStore(std::filesystem::path folder, bool retrain = false);
+
+  // The place of a run of this configuration, completed by its task.
+  std::filesystem::path place(const runs::RunConfig& config, std::int64_t evaluated_items) const;
+  bool holds(const runs::RunConfig& config, std::int64_t evaluated_items) const;
+  // Whether the run of the place is to be made anew though it is finished: true once.
+  bool remakes(const std::filesystem::path& place);
+
+ private:
+  std::filesystem::path folder_;
+  bool retrain_;
+  std::set<std::filesystem::path> remade_ = {};
+};
+
+}  // namespace cogwheel::compare
