@@ -1,26 +1,19 @@
 #include <fmt/format.h>
-#include <torch/version.h>
 
 #include <filesystem>
 
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/cli/commands.h"
+#include "cogwheel/cli/comparison_run.h"
 #include "cogwheel/cli/definitions.h"
-#include "cogwheel/cli/interrupt.h"
 #include "cogwheel/cli/number_option.h"
-#include "cogwheel/cli/progress.h"
 #include "cogwheel/cli/task_files.h"
 #include "cogwheel/cli/training.h"
-#include "cogwheel/compare/comparison_job.h"
 #include "cogwheel/compare/plan/plan.h"
 #include "cogwheel/compare/plan/presets.h"
 #include "cogwheel/compare/plan/row_tasks.h"
-#include "cogwheel/compare/record/machine.h"
 #include "cogwheel/compare/record/verdict.h"
-#include "cogwheel/compare/report/page.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/wording/utc_time.h"
-#include "cogwheel/ops/bfloat16_products.h"
 #include "cogwheel/runs/run_folder.h"
 
 namespace cogwheel::cli {
@@ -36,62 +29,9 @@ struct Arguments {
   Definitions definitions;
 };
 
-std::string compiler() {
-#ifdef __clang__
-  return fmt::format("Clang {}.{}.{}", __clang_major__, __clang_minor__, __clang_patchlevel__);
-#else
-  return fmt::format("GCC {}.{}.{}", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
-#endif
-}
-
-// Rates decide the default number of steps and everything that is matched by time; else they only serve the estimate.
-compare::MeasureRate measure_for(const compare::RowTasks& tasks, bool decides) {
-  return [=](const compare::MechanismPlan& plan, runs::RunConfig config) {
-    // A rate so small that nothing can diverge: speed does not depend on it.
-    config.training.learning_rate = config.training.final_learning_rate = 1e-9;
-    if (stop_flag()) throw Interrupted("interrupted before the first run; nothing was trained");
-    return runs::measure_steps_per_second(config.model, config.training, tasks.of(plan.name), decides ? 2.0 : 0.3);
-  };
-}
-
-// Shows progress on stderr; the bar is removed at the end.
-compare::ComparisonJob run_job(compare::Comparison comparison, const compare::RowTasks& tasks,
-                               const compare::ComparisonFolder& folder) {
-  Progress progress(comparison.task.decisive().label, comparison.task.counted);
-  compare::ComparisonJob job(
-      std::move(comparison), tasks, folder,
-      {.progress = [&](const std::string& label, const runs::StepReport& report) { progress.show(label, report); },
-       .line = [&](const std::string& text) { progress.line(text); },
-       .stop = &stop_flag()});
-  job.run();
-  return job;
-}
-
 void compare_in(const compare::ComparisonFolder& folder, compare::Comparison comparison, const compare::RowTasks& tasks,
-                std::int64_t steps) {
-  const bool decides = (steps == 0 && comparison.settings.steps == 0) || comparison.match == "time";
-  const double estimate = compare::decide_steps(comparison, steps, measure_for(tasks, decides));
-  if (comparison.runs.empty())  // nothing to choose any more once there are results
-    say_what_precision_costs(
-        compare::run_config(comparison, comparison.mechanisms.front(), comparison.settings.seeds.front()),
-        tasks.of(comparison.mechanisms.front().name));
-  comparison.machine = compare::this_machine();
-  comparison.machine.device = comparison.configuration.training.device;
-  if (comparison.configuration.training.precision == "bf16")
-    comparison.machine.bfloat16_products = ops::bfloat16_products_text();
-  comparison.versions = {.cogwheel = COGWHEEL_VERSION,
-                         .torch = TORCH_VERSION,
-                         .compiler = compiler(),
-                         .chart_js = compare::chart_js_version()};
-  comparison.created = utc_now();
-  std::string lengths;
-  for (const compare::MechanismPlan& plan : comparison.mechanisms)
-    lengths += fmt::format("{}{} {}", lengths.empty() ? "" : ", ", plan.name, plan.steps);
-  fmt::print(stderr, "{} on {}: {} of {} runs to do, steps: {}{}\n", comparison.settings.preset, comparison.data.name,
-             comparison.runs_to_do(), comparison.planned_runs(), lengths,
-             estimate > 0 ? fmt::format("; about {} in all", duration_text(estimate)) : "");
-
-  const compare::ComparisonJob job = run_job(std::move(comparison), tasks, folder);
+                const compare::StepBudget& budget) {
+  const compare::ComparisonJob job = run_comparison(folder, std::move(comparison), tasks, budget);
   fmt::print("{}\n{}\n", compare::verdict(job.comparison()), folder.report_path().string());
   job.expect_success();
 }
@@ -105,7 +45,7 @@ void start(const Arguments& arguments) {
       arguments.out.empty() ? runs::new_run_path("compare") : fs::path(arguments.out), arguments.overwrite);
   folder.write_records(*tasks.shared());
   runs::point_latest_at(folder.path());
-  compare_in(folder, std::move(comparison), tasks, compare::requested_steps(arguments.request));
+  compare_in(folder, std::move(comparison), tasks, compare::requested_budget(arguments.request));
 }
 
 void resume(const fs::path& path, const std::vector<std::string>& added) {
@@ -114,7 +54,7 @@ void resume(const fs::path& path, const std::vector<std::string>& added) {
   compare::add_rows(comparison, added);
   const compare::RowTasks tasks = compare::load_tasks(comparison, folder.path());
   folder.expect_runs_match(comparison, tasks);
-  compare_in(folder, std::move(comparison), tasks, 0);
+  compare_in(folder, std::move(comparison), tasks, {});
 }
 
 void compare(const Arguments& arguments) {

@@ -8,8 +8,13 @@
 #include <vector>
 
 #include "cogwheel/cli/commands.h"
+#include "cogwheel/cli/comparison_run.h"
+#include "cogwheel/cli/dry_run.h"
 #include "cogwheel/cli/experiments.h"
+#include "cogwheel/cli/number_option.h"
+#include "cogwheel/compare/plan/variants.h"
 #include "cogwheel/compare/record/machine.h"
+#include "cogwheel/compare/run_store.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/files/folder_lock.h"
@@ -17,21 +22,57 @@
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/core/wording/utc_time.h"
 #include "cogwheel/ops/support/executor.h"
+#include "cogwheel/pages/html.h"
 #include "cogwheel/research/reproduce/reproduction.h"
+#include "cogwheel/research/reproduce/trained_reproduction.h"
 #include "cogwheel/runs/run_folder.h"
+#include "cogwheel/runs/task_options.h"
 
 namespace cogwheel::cli {
+namespace fs = std::filesystem;
 namespace {
 
 struct ReproduceArguments {
-  std::string experiment, out;
-  std::vector<std::string> assignments;
-  bool overwrite = false;
+  reproduce::ReproductionRequest request;
+  std::string out, resume, models = "runs/models";
+  bool overwrite = false, retrain = false, dry_run = false;
 };
 
-std::string command_of(const ReproduceArguments& arguments) {
-  std::string command = "cogwheel reproduce " + arguments.experiment;
-  for (const std::string& assignment : arguments.assignments) command += " --set " + shell_word(assignment);
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// The folder of the result of an experiment, taken, without files of an earlier one.
+struct ResultFolder {
+  fs::path path;
+  std::shared_ptr<const FolderLock> lock;
+};
+
+ResultFolder take_result_folder(const ReproduceArguments& arguments) {
+  std::string name = arguments.request.experiment;
+  std::replace(name.begin(), name.end(), '/', '-');
+  const fs::path path = !arguments.resume.empty() ? fs::path(arguments.resume)
+                        : arguments.out.empty()   ? runs::new_run_path(name)
+                                                  : fs::path(arguments.out);
+  ResultFolder folder{
+      path, take_folder(path, reproduce::reproduction_kind, arguments.overwrite || !arguments.resume.empty())};
+  remove_files(path, {reproduce::reproduction_page_file, reproduce::reproduction_json_file});
+  runs::point_latest_at(path);
+  return folder;
+}
+
+std::string command_of(const reproduce::ReproductionRequest& request) {
+  const reproduce::ReproductionRequest defaults;
+  std::string command = "cogwheel reproduce " + request.experiment;
+  if (request.scale != defaults.scale) command += " --scale " + request.scale;
+  if (request.seeds > 0) command += fmt::format(" --seeds {}", request.seeds);
+  if (request.steps > 0)
+    command += fmt::format(" --steps {}", request.steps);
+  else if (request.minutes > 0)
+    command += " --minutes " + number_text(request.minutes);
+  for (const auto& [option, paths] : {std::pair{" --text ", &request.text}, {" --corpus ", &request.corpus}})
+    for (const std::string& path : *paths) command += option + shell_word(fs::proximate(path).string());
+  for (const std::string& assignment : request.set) command += " --set " + shell_word(assignment);
   return command;
 }
 
@@ -52,18 +93,24 @@ void print_findings(const labs::LabResult& result) {
       fmt::print("{}: {}\n", finding.what, finding.remark);
 }
 
-void reproduce(const ReproduceArguments& arguments) {
-  namespace fs = std::filesystem;
-  const Experiment found = find_reproduction(arguments.experiment);
+// Throws UsageError where something is asked for that only trained experiments have.
+void expect_options_of_a_lab(const ReproduceArguments& arguments) {
+  const reproduce::ReproductionRequest& given = arguments.request;
+  reproduce::ReproductionRequest plain;
+  plain.experiment = given.experiment, plain.set = given.set;
+  if (given != plain || arguments.retrain || arguments.dry_run)
+    throw UsageError(expected_got(given.experiment, "no options but --set, --out and --overwrite, as it is a lab",
+                                  arguments.dry_run   ? "--dry-run"
+                                  : arguments.retrain ? "--retrain"
+                                                      : command_of(given)));
+}
+
+void reproduce_lab(const Experiment& found, const ReproduceArguments& arguments) {
+  expect_options_of_a_lab(arguments);
   reproduce::LabExperiment experiment =
       reproduce::parse_lab_experiment(read_file(found.path), found.name, found.path.string());
-  reproduce::set_parameters(experiment, arguments.assignments);
-  std::string name = found.name;
-  std::replace(name.begin(), name.end(), '/', '-');
-  const fs::path folder = arguments.out.empty() ? runs::new_run_path(name) : fs::path(arguments.out);
-  const auto lock = take_folder(folder, reproduce::reproduction_kind, arguments.overwrite);
-  remove_files(folder, {reproduce::reproduction_page_file, reproduce::reproduction_json_file});
-  runs::point_latest_at(folder);
+  reproduce::set_parameters(experiment, arguments.request.set);
+  const ResultFolder folder = take_result_folder(arguments);
 
   fmt::print(stderr, "{}: {}\n", found.name, experiment.lab->question);
   const auto begin = std::chrono::steady_clock::now();
@@ -71,37 +118,185 @@ void reproduce(const ReproduceArguments& arguments) {
       experiment.parameters, {.executor = ops::TorchExecutor(), .progress = [&](const std::string& line) {
                                 fmt::print(stderr, "{}: {}\n", found.name, line);
                               }});
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const reproduce::Reproduction reproduction{.experiment = std::move(experiment),
                                              .result = std::move(result),
-                                             .command = command_of(arguments),
+                                             .command = command_of(arguments.request),
                                              .created = utc_now(),
                                              .version = COGWHEEL_VERSION,
                                              .cpu = compare::this_machine().cpu,
-                                             .seconds = seconds};
-  write_file(folder / reproduce::reproduction_json_file, reproduce::reproduction_json(reproduction));
-  write_file(folder / reproduce::reproduction_page_file, reproduce::reproduction_page(reproduction));
+                                             .seconds = seconds_since(begin)};
+  write_file(folder.path / reproduce::reproduction_json_file, reproduce::reproduction_json(reproduction));
+  write_file(folder.path / reproduce::reproduction_page_file, reproduce::reproduction_page(reproduction));
   print_findings(reproduction.result);
   fmt::print("{}\n{}\n", reproduce::agreement(reproduction.result),
-             (folder / reproduce::reproduction_page_file).string());
+             (folder.path / reproduce::reproduction_page_file).string());
+}
+
+// How many runs of the comparison the store has.
+std::int64_t count_stored(const compare::Comparison& comparison, const compare::RowTasks& tasks,
+                          const compare::RunStore& store) {
+  std::int64_t count = 0;
+  for (const compare::MechanismPlan& plan : comparison.mechanisms)
+    for (const std::int64_t seed : comparison.settings.seeds)
+      count += store.holds(tasks.of(plan.name)->completed(compare::run_config(comparison, plan, seed)),
+                           comparison.data.evaluated_tokens);
+  return count;
+}
+
+// What would be made, and how long it would take here. Nothing is written.
+void say_what_it_takes(const reproduce::TrainedExperiment& experiment, const ReproduceArguments& arguments,
+                       compare::Comparison comparison, const compare::RowTasks& tasks,
+                       const compare::StepBudget& budget) {
+  const double seconds = compare::decide_steps(comparison, budget, measure_rates(tasks, true));
+  pages::TextTable table{.title = "", .columns = {"row", "parameters", "steps", "runs"}, .rows = {}};
+  for (const compare::MechanismPlan& plan : comparison.mechanisms)
+    table.rows.push_back({plan.name, pages::grouped(plan.parameters), pages::grouped(plan.steps),
+                          std::to_string(comparison.settings.seeds.size())});
+  fmt::print("{}: {}\n\n{}\n", experiment.name, experiment.question, pages::table_text(table));
+  std::error_code problem;
+  const std::int64_t stored = fs::is_directory(arguments.models, problem)
+                                  ? count_stored(comparison, tasks, compare::RunStore(arguments.models))
+                                  : 0;
+  const auto runs = static_cast<double>(comparison.planned_runs());
+  const double left = seconds * (runs - static_cast<double>(stored)) / runs;
+  fmt::print("{}, {} of them in {}; about {} here\n", pages::counted(comparison.planned_runs(), "run"), stored,
+             arguments.models, duration_text(left));
+  if (!experiment.source.cost.empty()) fmt::print("the source: {}\n", experiment.source.cost);
+}
+
+// At a scale whose data and speed nobody has on the desk: each row as `cogwheel train --dry-run` says it.
+void say_what_paper_scale_takes(const reproduce::TrainedExperiment& experiment, const compare::Comparison& comparison) {
+  for (const compare::MechanismPlan& plan : comparison.mechanisms) {
+    compare::MechanismPlan whole = plan;
+    whole.steps = comparison.settings.steps;
+    runs::RunConfig config = compare::run_config(comparison, whole, 1);
+    config.name = plan.name;
+    const DryRunTask task = dry_run_task(config);
+    dry_run(task.task->completed(config), task.task, {.json = false, .knows_data = task.knows_data});
+    fmt::print("\n");
+  }
+  fmt::print("{} of each row. The source: {}\n", pages::counted(std::ssize(comparison.settings.seeds), "run"),
+             experiment.source.cost.empty() ? "nothing is known of its cost" : experiment.source.cost);
+}
+
+void reproduce_trained(const Experiment& found, const ReproduceArguments& arguments) {
+  const reproduce::TrainedExperiment experiment =
+      reproduce::parse_trained_experiment(read_file(found.path), found.name, found.path.string());
+  const reproduce::ReproductionRequest& request = arguments.request;
+  const compare::CompareRequest asked = reproduce::comparison_request(experiment, request);
+  const compare::StepBudget budget = compare::requested_budget(asked);
+  compare::Comparison comparison = compare::plan_comparison(asked);
+  if (arguments.dry_run && request.scale != "desk") {
+    comparison.settings.steps = budget.steps;
+    return say_what_paper_scale_takes(experiment, comparison);
+  }
+  const compare::RowTasks tasks = compare::load_tasks(comparison);
+  if (arguments.dry_run) return say_what_it_takes(experiment, arguments, std::move(comparison), tasks, budget);
+
+  const ResultFolder folder = take_result_folder(arguments);
+  const auto begin = std::chrono::steady_clock::now();
+  fmt::print(stderr, "{}: {}\n", found.name, experiment.question);
+  compare::RunStore store(arguments.models, arguments.retrain);
+  if (budget.steps == 0) compare::decide_steps(comparison, budget, measure_rates(tasks, true));
+  // With its steps, so that it can be resumed as it began, whatever the machine's speed is then.
+  reproduce::ReproductionRequest recorded = request;
+  recorded.steps = budget.steps > 0 ? request.steps : comparison.settings.steps;
+  write_file(folder.path / reproduce::request_file, reproduce::request_to_json(recorded));
+  compare::decide_steps(comparison, {.steps = budget.steps}, [](const auto&...) { return 1.0; });
+  const std::int64_t stored = arguments.retrain ? 0 : count_stored(comparison, tasks, store);
+
+  const auto place = compare::ComparisonFolder::create(folder.path / reproduce::comparison_folder, true);
+  place.write_records(*tasks.shared());
+  const compare::ComparisonJob job = run_comparison(place, std::move(comparison), tasks, {}, &store);
+  reproduce::TrainedReproduction reproduction{.experiment = experiment,
+                                              .request = recorded,
+                                              .comparison = job.comparison(),
+                                              .claims = reproduce::decide(experiment.claims, job.comparison()),
+                                              .taken = stored,
+                                              .command = command_of(recorded),
+                                              .created = utc_now(),
+                                              .version = COGWHEEL_VERSION,
+                                              .seconds = seconds_since(begin)};
+  write_file(folder.path / reproduce::reproduction_json_file, reproduce::trained_json(reproduction));
+  write_file(folder.path / reproduce::reproduction_page_file, reproduce::trained_page(reproduction));
+  fmt::print("{}\n{}\n{}\n", pages::table_text(reproduce::claims_table(reproduction.claims)),
+             reproduce::claims_sentence(reproduction.claims),
+             (folder.path / reproduce::reproduction_page_file).string());
+  job.expect_success();
+}
+
+// What a folder was asked for, which goes on.
+void take_recorded_request(ReproduceArguments& arguments) {
+  const fs::path file = fs::path(arguments.resume) / reproduce::request_file;
+  std::error_code problem;
+  if (!fs::exists(file, problem))
+    throw Error(expected_got(arguments.resume, "the folder of an experiment that trains",
+                             "no " + std::string(reproduce::request_file) + " in it"));
+  const std::string named = arguments.request.experiment;
+  arguments.request = reproduce::parse_request(read_file(file), file.string());
+  if (!named.empty() && named != arguments.request.experiment)
+    throw UsageError(expected_got("--resume", "a folder of " + named, "one of " + arguments.request.experiment));
+}
+
+void reproduce_named(ReproduceArguments& arguments) {
+  if (!arguments.resume.empty()) take_recorded_request(arguments);
+  for (auto* paths : {&arguments.request.text, &arguments.request.corpus})
+    for (std::string& path : *paths) path = runs::recorded_path(path, "--text");
+  const Experiment found = find_reproduction(arguments.request.experiment);
+  if (reproduce::has_variants(read_file(found.path), found.path.string())) return reproduce_trained(found, arguments);
+  reproduce_lab(found, arguments);
 }
 
 }  // namespace
 
 void add_reproduce_command(CLI::App& app) {
   const auto arguments = std::make_shared<ReproduceArguments>();
+  reproduce::ReproductionRequest& request = arguments->request;
   CLI::App* command = app.add_subcommand("reproduce",
-                                         "Run an experiment on an argument of the lecture (docs/labs.md) and write a "
-                                         "page with what it lets one expect beside what is found");
-  command->add_option("experiment", arguments->experiment, "one of `cogwheel list experiments`, such as s2/hopfield")
-      ->required()
-      ->type_name("NAME");
-  command->add_option("--set", arguments->assignments, "override parameters, as in seed=2 or sizes=250,500")
-      ->type_name("KEY=VALUE");
-  command->add_option("--out", arguments->out, "folder of the result; by default runs/<date-time>-<name>")
+                                         "Run an experiment on what a source claims, and write a page with that beside "
+                                         "what was found (docs/reproduce.md)");
+  CLI::Option* name =
+      command->add_option("experiment", request.experiment, "one of `cogwheel list experiments`, such as s2/hopfield");
+  name->type_name("NAME");
+  std::vector<CLI::Option*> settings;
+  const auto add = [&](const std::string& option, auto& value, const std::string& help, const std::string& type) {
+    settings.push_back(command->add_option(option, value, help)->type_name(type));
+  };
+  add("--set", request.set, "override parameters of a lab, as in seed=2 or sizes=250,500, or keys of all models",
+      "KEY=VALUE");
+  add("--scale", request.scale, "of models and runs: desk, or paper, the source's own (default: desk)", "NAME");
+  settings.push_back(add_number(*command, "--seeds", request.seeds, compare::seeds_range,
+                                "runs of each row (default: the experiment's)")
+                         ->type_name("K"));
+  settings.push_back(add_number(*command, "--steps", request.steps, runs::steps_range,
+                                "training steps of a run (default: the experiment's)")
+                         ->type_name("N"));
+  settings.push_back(add_number(*command, "--minutes", request.minutes, Range<double>{0.1, 1e6},
+                                "as many steps as fit into so many minutes here, instead")
+                         ->type_name("N"));
+  add("--text", request.text, "files or folders to train on; by default Python's standard library", "PATH");
+  add("--corpus", request.corpus, "folders of `cogwheel data prepare`, instead", "DIR");
+  command
+      ->add_option("--models", arguments->models,
+                   "where trained runs are kept for all experiments (default: runs/models)")
       ->type_name("DIR");
+  command->add_flag("--retrain", arguments->retrain, "train anew what --models has");
+  CLI::Option* dry =
+      command->add_flag("--dry-run", arguments->dry_run, "say what would be trained and how long it takes");
+  CLI::Option* out =
+      command->add_option("--out", arguments->out, "folder of the result; by default runs/<date-time>-<name>");
+  out->type_name("DIR");
   command->add_flag("--overwrite", arguments->overwrite, "replace the result that --out holds");
-  command->callback([arguments] { reproduce(*arguments); });
+  CLI::Option* resume = command->add_option("--resume", arguments->resume, "go on with an interrupted experiment");
+  resume->type_name("DIR");
+  for (CLI::Option* each : settings) resume->excludes(each);
+  resume->excludes(out)->excludes(dry);
+  command->callback([arguments, name, resume] {
+    if (name->count() == 0 && resume->count() == 0)
+      throw UsageError(
+          expected_got("experiment", "a name, as `cogwheel list experiments` shows them, or --resume DIR", "neither"));
+    reproduce_named(*arguments);
+  });
 }
 
 }  // namespace cogwheel::cli

@@ -175,8 +175,9 @@ std::string task_file_flags(const Comparison& comparison) {
 
 }  // namespace
 
-std::int64_t requested_steps(const CompareRequest& request) {
-  return request.steps > 0 ? request.steps : requested_preset(request).steps;
+StepBudget requested_budget(const CompareRequest& request) {
+  if (request.steps > 0 || request.seconds > 0) return {.steps = request.steps, .seconds = request.seconds};
+  return {.steps = requested_preset(request).steps};
 }
 
 Comparison plan_comparison(const CompareRequest& request) {
@@ -274,7 +275,7 @@ runs::RunConfig run_config(const Comparison& comparison, const MechanismPlan& pl
   return config;
 }
 
-double decide_steps(Comparison& comparison, std::int64_t requested, const MeasureRate& measure) {
+double decide_steps(Comparison& comparison, const StepBudget& budget, const MeasureRate& measure) {
   Comparison::Settings& settings = comparison.settings;
   const auto seeds = static_cast<double>(settings.seeds.size()), trials = static_cast<double>(settings.tune);
   const double tokens_per_step = static_cast<double>(comparison.tokens_per_step());
@@ -298,9 +299,11 @@ double decide_steps(Comparison& comparison, std::int64_t requested, const Measur
         all_of_it ? 0 : forward_share * per_token * static_cast<double>(comparison.data.evaluated_tokens);
     fixed += seeds * (evaluations * curve + last + seconds_around_a_run) + trials * (curve + last);
   }
-  if (settings.steps == 0)
-    settings.steps =
-        requested > 0 ? requested : rounded_steps((find_preset(settings.preset).seconds - fixed) / per_step);
+  if (settings.steps == 0 && budget.steps > 0) settings.steps = budget.steps;
+  if (settings.steps == 0) {
+    const double seconds = budget.seconds > 0 ? budget.seconds : find_preset(settings.preset).seconds;
+    settings.steps = rounded_steps((seconds - fixed) / per_step);
+  }
   for (std::size_t index = 0; index < rates.size(); ++index) {
     MechanismPlan& plan = comparison.mechanisms[index];
     if (plan.steps != 0) continue;

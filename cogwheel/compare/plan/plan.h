@@ -38,6 +38,7 @@ struct CompareRequest {
   std::int64_t seeds = 3;
   std::string match = "parameters";
   std::int64_t steps = 0;  // 0: the preset's, or as many as fit its time
+  double seconds = 0;      // of the whole comparison, in which as many steps fit; 0: the preset's
   std::int64_t tune = 0;
   double learning_rate = 0;      // 0: the preset's
   std::string baseline;          // empty: softmax where it is compared, else the first mechanism
@@ -58,13 +59,18 @@ runs::RunConfig run_config(const Comparison& comparison, const MechanismPlan& pl
 // Training steps per second of a row's model.
 using MeasureRate = std::function<double(const MechanismPlan&, const runs::RunConfig&)>;
 
-// The steps that the request or its preset asks for; 0: as many as fit the time of the preset.
-std::int64_t requested_steps(const CompareRequest& request);
+// How long runs are: steps, or, where these are 0, as many as fit into so many seconds of the whole comparison.
+struct StepBudget {
+  std::int64_t steps = 0;
+  double seconds = 0;  // 0: those of the preset
+};
 
-// Decides the steps of every plan that has none: those of the baseline if they are decided already; else `requested` if
-// it is not 0; else as many as fit into the time of the preset at the measured rates. Returns the estimated seconds of
-// the remaining work.
-double decide_steps(Comparison& comparison, std::int64_t requested, const MeasureRate& measure);
+// What the request or its preset asks for.
+StepBudget requested_budget(const CompareRequest& request);
+
+// Decides the steps of every plan that has none: those of the baseline if they are decided already; else those of the
+// budget, at the measured rates. Returns the estimated seconds of the remaining work.
+double decide_steps(Comparison& comparison, const StepBudget& budget, const MeasureRate& measure);
 
 // The learning rate of a row unless it is searched.
 double untuned_rate(const Comparison& comparison, const MechanismPlan& plan);

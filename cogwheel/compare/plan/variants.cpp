@@ -46,12 +46,11 @@ std::string value_text(const toml::node& node) {
   return line;
 }
 
-void add_assignments(const toml::table& table, const std::string& before, const std::string& what,
-                     std::vector<std::string>& set) {
+void add_assignments(const toml::table& table, const std::string& before, std::vector<std::string>& set) {
   for (const auto& [key, node] : table) {
     const std::string path = before + std::string(key.str());
     if (const toml::table* inner = node.as_table())
-      add_assignments(*inner, path + ".", what, set);
+      add_assignments(*inner, path + ".", set);
     else
       set.push_back(path + "=" + value_text(node));
   }
@@ -82,20 +81,18 @@ Variant parse_variant(std::string_view text, std::string_view option) {
   return variant;
 }
 
-std::vector<Variant> read_variants(const std::filesystem::path& file) {
-  const std::string what = file.string();
-  const toml::table given = runs::parse_toml(read_file(file), what);
+std::vector<Variant> parse_variants(std::string_view text, const std::string& what) {
+  const toml::table given = runs::parse_toml(text, what);
   const toml::table* const tables = given["variants"].as_table();
-  if (tables == nullptr || given.size() != 1)
-    throw UsageError(expected_got(what, "tables [variants.NAME] and no others",
-                                  given.empty() ? "none" : std::string(given.begin()->first.str())));
+  if (tables == nullptr || tables->empty())
+    throw UsageError(expected_got(what, "a table [variants.NAME] at least", "none"));
   std::vector<std::pair<toml::source_position, Variant>> placed;
   for (const auto& [name, node] : *tables) {
     const std::string key = what + ": variants." + std::string(name.str());
     if (!node.is_table()) throw UsageError(expected_got(key, "a table of keys", "a value"));
     Variant variant{.name = std::string(name.str()), .set = {}};
     expect_name(variant.name, key);
-    add_assignments(*node.as_table(), "", key, variant.set);
+    add_assignments(*node.as_table(), "", variant.set);
     if (variant.set.empty()) throw UsageError(expected_got(key, "a key at least", "none"));
     placed.emplace_back(node.source().begin, std::move(variant));
   }
@@ -105,8 +102,16 @@ std::vector<Variant> read_variants(const std::filesystem::path& file) {
   });
   std::vector<Variant> variants;
   for (auto& [position, variant] : placed) variants.push_back(std::move(variant));
-  if (variants.empty()) throw UsageError(expected_got(what, "a table [variants.NAME] at least", "none"));
   return variants;
+}
+
+std::vector<Variant> read_variants(const std::filesystem::path& file) {
+  const std::string text = read_file(file);
+  const toml::table given = runs::parse_toml(text, file.string());
+  for (const auto& [key, node] : given)
+    if (key.str() != "variants")
+      throw UsageError(expected_got(file.string(), "tables [variants.NAME] and no others", key.str()));
+  return parse_variants(text, file.string());
 }
 
 std::string variant_text(std::string_view name, const std::vector<std::string>& set) {

@@ -19,7 +19,10 @@ Variant parse_variant(std::string_view text, std::string_view option);
 // Whether a text is that of a variant, and not the name of a mechanism.
 bool is_variant(std::string_view text);
 
-// The tables below [variants] in their order, which may be the only ones in the file. Throws UsageError that names the
+// The tables below [variants] of a text in their order; others are not looked at. Throws UsageError that names `what`.
+std::vector<Variant> parse_variants(std::string_view toml, const std::string& what);
+
+// Those of a file, which may be the only ones in the file. Throws UsageError that names the
 // file, Error where it cannot be read.
 std::vector<Variant> read_variants(const std::filesystem::path& file);
 

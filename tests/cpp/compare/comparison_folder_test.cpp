@@ -77,7 +77,7 @@ TEST(ComparisonFolder, SaysWhatItsRunsAreMeasuredOn) {
   request.task = "parity";
   Comparison comparison = plan_comparison(request);
   const auto task = load_tasks(comparison).shared();
-  decide_steps(comparison, 1, [](const auto&...) { return 1.0; });
+  decide_steps(comparison, {.steps = 1}, [](const auto&...) { return 1.0; });
   comparison.data.evaluated_tokens = comparison.data.curve_tokens = 20 * comparison.data.window;
   const ComparisonFolder held = ComparisonFolder::create(folder, false);
   held.write_results(comparison);

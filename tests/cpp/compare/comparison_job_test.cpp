@@ -20,7 +20,7 @@ TEST(ComparisonJob, ATrialThatFailsEndsNeitherTheOthersNorTheRuns) {
   request.tune = 2;
   Comparison comparison = plan_comparison(request);
   const auto task = load_tasks(comparison);
-  decide_steps(comparison, 4, [](const auto&...) { return 100.0; });
+  decide_steps(comparison, {.steps = 4}, [](const auto&...) { return 100.0; });
   const ComparisonFolder folder = ComparisonFolder::create(temporary.path() / "out", false);
   std::vector<std::string> lines;
   std::string refused;

@@ -119,7 +119,7 @@ TEST(ComparePlan, APresetCanDecideTaskFormAndSteps) {
   EXPECT_EQ(comparison.data.window, 57);
   EXPECT_EQ(comparison.data.evaluated_tokens % 57, 0);
   EXPECT_EQ(comparison.tokens_per_step(), comparison.configuration.training.batch * 57);
-  EXPECT_GT(requested_steps(request), 0);
+  EXPECT_GT(requested_budget(request).steps, 0);
   comparison.settings.steps = 1;
   std::string command = reproduce_command(comparison);
   for (const char* implied : {"--task", "--form", "--learning-rate"})
@@ -127,7 +127,7 @@ TEST(ComparePlan, APresetCanDecideTaskFormAndSteps) {
 
   request.form = "gpt";
   request.steps = 7;
-  EXPECT_EQ(requested_steps(request), 7);
+  EXPECT_EQ(requested_budget(request).steps, 7);
   request.task = "recall";
   comparison = plan_comparison(request);
   load_tasks(comparison);
@@ -214,7 +214,7 @@ TEST(ComparePlan, TrainsForTwoHundredStepsOnTwoAvx2Cores) {
   comparison.data.vocabulary = 100;
   comparison.data.evaluated_tokens = 65536;
   comparison.data.curve_tokens = 4096;
-  const double seconds = decide_steps(comparison, 0, [](const auto&...) { return 11.9; });
+  const double seconds = decide_steps(comparison, {}, [](const auto&...) { return 11.9; });
   EXPECT_GE(comparison.settings.steps, 200);
   EXPECT_LE(seconds, 345);
   const double training = 15.0 * static_cast<double>(comparison.settings.steps) / 11.9;
@@ -228,7 +228,7 @@ TEST(ComparePlan, EvaluatesInASmallPartOfTheTime) {
   const auto task = load_tasks(comparison).shared();
   EXPECT_EQ(comparison.data.evaluated_tokens, 8192);
   EXPECT_EQ(comparison.data.curve_tokens, 1024);
-  decide_steps(comparison, 200, [](const auto&...) { return 100.0; });
+  decide_steps(comparison, {.steps = 200}, [](const auto&...) { return 100.0; });
   const runs::RunConfig config = run_config(comparison, comparison.mechanisms.front(), 1);
   runs::TrainingRun run(config.model, config.training, task);
   EXPECT_EQ(run.train(), runs::TrainingStatus::finished);

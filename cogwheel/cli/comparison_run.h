@@ -1,0 +1,21 @@
+// Runs a planned comparison with its progress on the terminal.
+#pragma once
+#include <memory>
+
+#include "cogwheel/compare/comparison_folder.h"
+#include "cogwheel/compare/comparison_job.h"
+#include "cogwheel/compare/plan/plan.h"
+#include "cogwheel/compare/plan/row_tasks.h"
+
+namespace cogwheel::cli {
+
+// Training steps per second, by trying. Where they only serve an estimate, `decides` is false and less is tried.
+compare::MeasureRate measure_rates(const compare::RowTasks& tasks, bool decides);
+
+// Decides the steps, records the machine and the versions, says what is to do, and makes the runs. With a store, runs
+// are made in it and taken from it. Throws Interrupted after Ctrl-C.
+compare::ComparisonJob run_comparison(const compare::ComparisonFolder& folder, compare::Comparison comparison,
+                                      const compare::RowTasks& tasks, const compare::StepBudget& budget,
+                                      compare::RunStore* store = nullptr);
+
+}  // namespace cogwheel::cli

@@ -1,0 +1,158 @@
+#include "cogwheel/research/reproduce/claims.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/wording/nearest_names.h"
+#include "cogwheel/pages/html.h"
+
+namespace cogwheel::reproduce {
+namespace {
+
+using Relation = TestedClaim::Relation;
+
+constexpr const char* train_loss = "train_loss";
+
+const double* value_at(const compare::CurvePoint& point, const std::string& measure) {
+  if (measure == train_loss) return point.train_loss ? &*point.train_loss : nullptr;
+  return runs::find_value(point.measured, measure);
+}
+
+// By how much values of this size may differ because they are rounded.
+double rounding_of(const std::vector<double>& values) {
+  double largest = 0;
+  for (const double value : values) largest = std::max(largest, std::abs(value));
+  return 4 * std::numeric_limits<double>::epsilon() * largest;
+}
+
+std::string signed_text(double value) {
+  return std::isnan(value) ? "none" : pages::signed_fixed(value, std::abs(value) < 0.1 ? 4 : 3);
+}
+
+std::string with_interval(double mean, const std::optional<double>& interval) {
+  return signed_text(mean) + (interval ? " ± " + pages::fixed(*interval, std::abs(*interval) < 0.1 ? 4 : 3) : "");
+}
+
+}  // namespace
+
+std::optional<double> number_of_run(const compare::Comparison& comparison, const compare::RunResult* run,
+                                    const NumberOfRow& number) {
+  const std::string measure = number.measure.empty() ? comparison.task.decisive().name : number.measure;
+  if (measure != train_loss && !comparison.task.has(measure)) {
+    std::vector<std::string> names{train_loss};
+    for (const runs::Measure& each : comparison.task.measures) names.push_back(each.name);
+    throw UsageError(expected_got("measure", expected_names(measure, names), measure));
+  }
+  if (run == nullptr || run->status != compare::RunStatus::done) return std::nullopt;
+  if (number.at >= 1 && measure != train_loss) {
+    const double* value = runs::find_value(run->measured, measure);
+    return value == nullptr ? std::nullopt : std::optional(*value);
+  }
+  if (run->curve.empty()) return std::nullopt;
+  const double step = number.at * static_cast<double>(run->curve.back().step);
+  const auto after = std::find_if(run->curve.begin(), run->curve.end(), [&](const compare::CurvePoint& point) {
+    return static_cast<double>(point.step) >= step * (1 - 1e-12);
+  });
+  const double* const late = value_at(*after, measure);
+  if (late == nullptr) return std::nullopt;
+  const double distance = static_cast<double>(after->step) - step;
+  if (after == run->curve.begin() || distance < 1e-9 * step) return *late;
+  const compare::CurvePoint& before = *std::prev(after);
+  const double* const early = value_at(before, measure);
+  if (early == nullptr) return std::nullopt;
+  return *late + (*early - *late) * distance / static_cast<double>(after->step - before.step);
+}
+
+std::vector<double> values_of(const compare::Comparison& comparison, const std::string& row, const std::string& against,
+                              const NumberOfRow& number) {
+  std::vector<double> values;
+  for (const std::int64_t seed : comparison.settings.seeds) {
+    const auto value = number_of_run(comparison, comparison.run(row, seed), number);
+    const auto base =
+        against.empty() ? std::optional(0.0) : number_of_run(comparison, comparison.run(against, seed), number);
+    if (value && base) values.push_back(*value - *base);
+  }
+  return values;
+}
+
+std::vector<DecidedClaim> decide(const std::vector<Claim>& claims, const compare::Comparison& comparison) {
+  std::vector<DecidedClaim> decided;
+  std::vector<TestedClaim> tested;
+  for (const Claim& claim : claims) {
+    DecidedClaim each{
+        .claim = claim, .values = values_of(comparison, claim.row, claim.against, claim.number), .result = {}};
+    TestedClaim test{.relation = claim.relation, .bound = claim.bound, .rises = claim.rises, .values = each.values};
+    if (claim.relation == Relation::crosses) test.later = values_of(comparison, claim.row, claim.against, claim.later);
+    // Differences are of numbers, whose rounding is larger than theirs.
+    test.rounding = rounding_of(values_of(comparison, claim.row, "", claim.number));
+    if (claim.primary)
+      tested.push_back(std::move(test));
+    else
+      each.result.mean = decide_claims(std::vector{test})[0].mean;
+    decided.push_back(std::move(each));
+  }
+  const std::vector<ClaimResult> results = decide_claims(tested);
+  std::size_t next = 0;
+  for (DecidedClaim& each : decided)
+    if (each.claim.primary) each.result = results[next++];
+  return decided;
+}
+
+std::string found_text(const DecidedClaim& decided) {
+  const ClaimResult& result = decided.result;
+  std::string text = with_interval(result.mean, result.interval);
+  if (result.later_mean) text += ", later " + with_interval(*result.later_mean, result.later_interval);
+  return text;
+}
+
+std::string expected_text(const Claim& claim) {
+  switch (claim.relation) {
+    case Relation::below:
+      return "below " + number_text(claim.bound);
+    case Relation::above:
+      return "above " + number_text(claim.bound);
+    case Relation::equal:
+      return "within " + number_text(claim.bound) + " of 0";
+    case Relation::crosses:
+      return claim.rises ? "below 0, later above" : "above 0, later below";
+  }
+  return "";
+}
+
+std::string verdict_text(const DecidedClaim& decided) {
+  if (!decided.claim.primary) return "shown";
+  const ClaimResult& result = decided.result;
+  std::string text(verdict_name(result.verdict));
+  if (result.p_adjusted) text += fmt::format(" (p {:.2g})", *result.p_adjusted);
+  if (result.verdict != Verdict::cannot_tell) return text;
+  if (!result.visible) return text + (decided.values.size() < 2 ? ": too few seeds" : ": the same in every seed");
+  text += fmt::format(": {} seeds show {} {:.2g}", decided.values.size(),
+                      decided.claim.relation == Relation::equal ? "a margin of" : "a difference of", *result.visible);
+  return text + (result.seeds_needed ? fmt::format("; this one takes {}", *result.seeds_needed)
+                                     : fmt::format("; this one takes more than {}", most_seeds));
+}
+
+std::string claims_sentence(const std::vector<DecidedClaim>& decided) {
+  std::int64_t agree = 0, contradict = 0, open = 0;
+  for (const DecidedClaim& each : decided) {
+    if (!each.claim.primary) continue;
+    agree += each.result.verdict == Verdict::agrees;
+    contradict += each.result.verdict == Verdict::contradicts;
+    open += each.result.verdict == Verdict::cannot_tell;
+  }
+  if (agree + contradict + open == 0) return "Nothing is claimed of these runs.";
+  std::string text;
+  const auto add = [&](std::int64_t count, std::string_view one, std::string_view many) {
+    if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, count == 1 ? one : many);
+  };
+  add(contradict, "is contradicted", "are contradicted");
+  add(agree, "agrees", "agree");
+  add(open, "cannot be told", "cannot be told");
+  return fmt::format("Of {}: {}.", pages::counted(agree + contradict + open, "claim"), text);
+}
+
+}  // namespace cogwheel::reproduce

@@ -1,0 +1,190 @@
+#include "cogwheel/research/reproduce/trained_experiment.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/wording/nearest_names.h"
+#include "cogwheel/research/reproduce/strict_table.h"
+#include "cogwheel/runs/configuration/toml_text.h"
+
+namespace cogwheel::reproduce {
+namespace {
+
+std::vector<std::string> row_names(const TrainedExperiment& experiment) {
+  std::vector<std::string> names;
+  for (const compare::Variant& variant : experiment.variants) names.push_back(variant.name);
+  return names;
+}
+
+void expect_row(const TrainedExperiment& experiment, const std::string& row, const std::string& what) {
+  const std::vector<std::string> names = row_names(experiment);
+  if (std::find(names.begin(), names.end(), row) == names.end())
+    throw UsageError(expected_got(what, expected_names(row, names), row));
+}
+
+double share(double value, const std::string& what) {
+  constexpr Range<double> shares{.min = 0, .max = 1, .min_excluded = true};
+  expect_within(what, value, shares);
+  return value;
+}
+
+SourceTable read_source_table(const TrainedExperiment& experiment, const toml::table& given, const std::string& what) {
+  StrictTable keys(given, what);
+  SourceTable table{.caption = keys.required_text("caption"),
+                    .columns = keys.texts("columns"),
+                    .digits = static_cast<int>(keys.whole("digits").value_or(2))};
+  const std::vector<std::string> measures = keys.texts("measures");
+  const std::vector<double> places = keys.numbers("at");
+  const auto expect_columns = [&](std::size_t count, const std::string& key) {
+    if (count != table.columns.size())
+      throw UsageError(
+          expected_got(key, fmt::format("{} values, a column each", table.columns.size()), std::to_string(count)));
+  };
+  if (!measures.empty()) expect_columns(measures.size(), keys.what("measures"));
+  if (!places.empty()) expect_columns(places.size(), keys.what("at"));
+  for (std::size_t column = 0; column < table.columns.size(); ++column)
+    table.numbers.push_back({.measure = measures.empty() ? "" : measures[column],
+                             .at = places.empty() ? 1 : share(places[column], keys.what("at"))});
+  for (const toml::table* each : keys.tables("rows")) {
+    StrictTable row(*each, keys.what("rows"));
+    SourceTable::Row read{.name = row.required_text("name"), .variant = row.text("variant").value_or(""), .values = {}};
+    for (const double value : row.numbers("values"))
+      read.values.push_back(std::isnan(value) ? std::nullopt : std::optional(value));  // nan: the source has none
+    expect_columns(read.values.size(), row.what("values of " + read.name));
+    if (!read.variant.empty()) expect_row(experiment, read.variant, row.what("variant"));
+    row.finish();
+    table.rows.push_back(std::move(read));
+  }
+  keys.finish();
+  return table;
+}
+
+Source read_source(const TrainedExperiment& experiment, const toml::table& given, const std::string& what) {
+  StrictTable keys(given, what);
+  Source source{.document = keys.required_text("document"),
+                .place = keys.required_text("place"),
+                .items = keys.texts("items"),
+                .cost = keys.text("cost").value_or(""),
+                .tables = {}};
+  if (source.items.empty())
+    throw UsageError(expected_got(keys.what("items"), "an item at least, as in \"S1-45\"", "none"));
+  for (const toml::table* table : keys.tables("table"))
+    source.tables.push_back(read_source_table(experiment, *table, keys.what("table")));
+  keys.finish();
+  return source;
+}
+
+// below = 0, above = 0, equal = 0.02, or crosses = "upwards".
+void read_relation(StrictTable& keys, Claim& claim) {
+  using Relation = TestedClaim::Relation;
+  int given = 0;
+  for (const auto& [key, relation] :
+       {std::pair{"below", Relation::below}, {"above", Relation::above}, {"equal", Relation::equal}})
+    if (const auto bound = keys.number(key)) claim.relation = relation, claim.bound = *bound, ++given;
+  if (const auto direction = keys.text("crosses")) {
+    if (*direction != "upwards" && *direction != "downwards")
+      throw UsageError(expected_got(keys.what("crosses"), "upwards or downwards", *direction));
+    claim.relation = Relation::crosses, claim.rises = *direction == "upwards", ++given;
+    claim.later = claim.number;
+    claim.later.at = share(keys.number("later_at").value_or(1), keys.what("later_at"));
+  }
+  if (given != 1)
+    throw UsageError(expected_got(keys.what(), "one of below, above, equal and crosses", std::to_string(given)));
+  if (claim.relation == Relation::equal && !(claim.bound > 0))
+    throw UsageError(expected_got(keys.what("equal"), "a margin above 0", number_text(claim.bound)));
+}
+
+Claim read_claim(const TrainedExperiment& experiment, const toml::table& given, const std::string& file) {
+  const std::string id = StrictTable(given, file + ": claim").required_text("id");
+  StrictTable keys(given, file + ": claim " + id);
+  Claim claim{.id = keys.required_text("id"),
+              .says = keys.required_text("says"),
+              .row = keys.required_text("row"),
+              .against = keys.text("against").value_or(""),
+              .number = {.measure = keys.text("measure").value_or(""),
+                         .at = share(keys.number("at").value_or(1), keys.what("at"))},
+              .primary = keys.yes("primary").value_or(false),
+              .printed = keys.number("printed")};
+  expect_row(experiment, claim.row, keys.what("row"));
+  if (!claim.against.empty()) expect_row(experiment, claim.against, keys.what("against"));
+  if (claim.row == claim.against) throw UsageError(expected_got(keys.what("against"), "another row", claim.row));
+  read_relation(keys, claim);
+  keys.finish();
+  return claim;
+}
+
+Scale read_scale(const toml::table& given, const std::string& what) {
+  StrictTable keys(given, what);
+  Scale scale{.seeds = keys.whole("seeds").value_or(3),
+              .steps = keys.whole("steps").value_or(0),
+              .minutes = keys.number("minutes").value_or(0),
+              .set = keys.texts("set"),
+              .note = keys.text("note").value_or("")};
+  if (scale.steps < 1)
+    throw UsageError(expected_got(keys.what("steps"), "a number of steps", std::to_string(scale.steps)));
+  keys.finish();
+  return scale;
+}
+
+TrainedExperiment::Comparison read_comparison(const toml::table& given, const std::string& what) {
+  StrictTable keys(given, what);
+  const auto text = [&](std::string_view key) { return keys.text(key).value_or(""); };
+  TrainedExperiment::Comparison comparison{.task = text("task"),
+                                           .preset = text("preset"),
+                                           .form = text("form"),
+                                           .position = text("position"),
+                                           .match = text("match"),
+                                           .tokenizer = text("tokenizer"),
+                                           .baseline = text("baseline"),
+                                           .tune = keys.whole("tune").value_or(0),
+                                           .set = keys.texts("set")};
+  keys.finish();
+  return comparison;
+}
+
+}  // namespace
+
+const Scale& TrainedExperiment::scale(std::string_view scale_name) const {
+  if (scale_name == "desk") return desk;
+  if (scale_name == "paper" && paper) return *paper;
+  throw UsageError(
+      expected_got("--scale", paper ? "desk or paper" : "desk, the one that " + name + " has", scale_name));
+}
+
+bool has_variants(std::string_view toml, const std::string& what) {
+  return runs::parse_toml(toml, what).contains("variants");
+}
+
+TrainedExperiment parse_trained_experiment(std::string_view text, const std::string& name, const std::string& what) {
+  const toml::table given = runs::parse_toml(text, what);
+  StrictTable keys(given, what);
+  TrainedExperiment experiment{.name = name,
+                               .title = keys.required_text("title"),
+                               .question = keys.required_text("question"),
+                               .variants = compare::parse_variants(text, what)};
+  keys.table("variants");
+  const auto required = [&](std::string_view key) -> const toml::table& {
+    const toml::table* const table = keys.table(key);
+    if (table == nullptr) throw UsageError(expected_got(keys.what(key), "a table", "none"));
+    return *table;
+  };
+  if (const toml::table* comparison = keys.table("comparison"))
+    experiment.comparison = read_comparison(*comparison, keys.what("comparison"));
+  experiment.source = read_source(experiment, required("source"), keys.what("source"));
+  std::set<std::string> ids;
+  for (const toml::table* claim : keys.tables("claim")) {
+    experiment.claims.push_back(read_claim(experiment, *claim, what));
+    if (const std::string& id = experiment.claims.back().id; !ids.insert(id).second)
+      throw UsageError(expected_got(keys.what("claim"), "each id once", id + " twice"));
+  }
+  experiment.traps = keys.texts("traps");
+  experiment.desk = read_scale(required("desk"), keys.what("desk"));
+  if (const toml::table* paper = keys.table("paper")) experiment.paper = read_scale(*paper, keys.what("paper"));
+  keys.finish();
+  return experiment;
+}
+
+}  // namespace cogwheel::reproduce

@@ -1,0 +1,90 @@
+// An experiment whose variants are trained and compared: experiments/<source>/<name>.toml with [variants].
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cogwheel/compare/plan/variants.h"
+#include "cogwheel/research/reproduce/claim_statistics.h"
+
+namespace cogwheel::reproduce {
+
+// Which value of a row, of each seed: a measure of the task, or "train_loss", after a share of the steps. It is that of
+// the curve, between two of whose points it is interpolated; at the end (1) that of the finished model.
+struct NumberOfRow {
+  std::string measure;  // empty: the one that decides
+  double at = 1;
+};
+
+// A table as the source prints it.
+struct SourceTable {
+  struct Row {
+    std::string name;     // as printed
+    std::string variant;  // that trains it here; empty: none
+    std::vector<std::optional<double>> values;
+  };
+  std::string caption;
+  std::vector<std::string> columns;
+  std::vector<NumberOfRow> numbers;  // of each column, ours
+  std::vector<Row> rows;
+  int digits = 2;
+};
+
+struct Source {
+  std::string document;            // "S1", as docs/references.md has it
+  std::string place;               // "Table 4"
+  std::vector<std::string> items;  // what it answers, "S1-45"
+  std::string cost;                // what the source spent; or empty
+  std::vector<SourceTable> tables;
+};
+
+// A claim about a row, or about a row less another of the same seed.
+struct Claim {
+  std::string id, says;
+  std::string row, against;  // `against`: empty for the row's own value
+  NumberOfRow number;
+  NumberOfRow later = {};  // of a crossing, its second place
+  TestedClaim::Relation relation = TestedClaim::Relation::below;
+  double bound = 0;
+  bool rises = true;
+  bool primary = false;                // tested; others are shown
+  std::optional<double> printed = {};  // the same number of the source
+};
+
+// What is trained, at one size.
+struct Scale {
+  std::int64_t seeds = 3;
+  std::int64_t steps = 0;
+  double minutes = 0;  // that it takes on two cores at most; 0: more than anybody waits for
+  std::vector<std::string> set = {};
+  std::string note = {};
+};
+
+struct TrainedExperiment {
+  std::string name, title, question;
+  Source source;
+  // As options of `cogwheel compare` of the same name.
+  struct Comparison {
+    std::string task, preset, form, position, match, tokenizer, baseline;
+    std::int64_t tune = 0;
+    std::vector<std::string> set = {};
+  } comparison;
+  std::vector<compare::Variant> variants;
+  std::vector<Claim> claims;
+  std::vector<std::string> traps;
+  Scale desk;
+  std::optional<Scale> paper = {};
+
+  const Scale& scale(std::string_view scale_name) const;  // Throws UsageError
+};
+
+// Whether a text is that of such an experiment, and not of one that names a lab.
+bool has_variants(std::string_view toml, const std::string& what);
+
+// Throws UsageError that begins with `what` for a key that is none, a claim about a row that is not trained, claims of
+// one id, a table whose rows have other columns.
+TrainedExperiment parse_trained_experiment(std::string_view toml, const std::string& name, const std::string& what);
+
+}  // namespace cogwheel::reproduce

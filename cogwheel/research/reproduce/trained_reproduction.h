@@ -1,0 +1,54 @@
+// What came of an experiment whose variants are trained: its claims decided, its tables beside those of the source.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cogwheel/compare/plan/plan.h"
+#include "cogwheel/compare/record/comparison.h"
+#include "cogwheel/research/reproduce/claims.h"
+#include "cogwheel/research/reproduce/trained_experiment.h"
+
+namespace cogwheel::reproduce {
+
+// What is asked for beside the experiment; recorded in the folder of a reproduction, so that it can be resumed.
+struct ReproductionRequest {
+  std::string experiment;
+  std::string scale = "desk";
+  std::int64_t seeds = 0;  // 0: those of the scale
+  std::int64_t steps = 0;  // 0: those of the scale, or as many as fit `minutes`
+  double minutes = 0;      // 0: as long as the steps take
+  std::vector<std::string> text = {}, corpus = {};
+  std::vector<std::string> set = {};
+  bool operator==(const ReproductionRequest&) const = default;
+};
+
+std::string request_to_json(const ReproductionRequest& request);
+// Throws Error that names `what`.
+ReproductionRequest parse_request(std::string_view json, std::string_view what);
+
+// The comparison that the experiment is, at the scale of the request. Throws UsageError.
+compare::CompareRequest comparison_request(const TrainedExperiment& experiment, const ReproductionRequest& request);
+
+struct TrainedReproduction {
+  TrainedExperiment experiment;
+  ReproductionRequest request;
+  compare::Comparison comparison;
+  std::vector<DecidedClaim> claims;
+  std::int64_t taken = 0;  // runs that the store had
+  std::string command;     // that makes it again
+  std::string created;     // ISO 8601
+  std::string version;     // of Cogwheel
+  double seconds = 0;
+};
+
+// The claims beside each other, for a page and for a screen.
+pages::TextTable claims_table(const std::vector<DecidedClaim>& claims);
+
+std::string trained_page(const TrainedReproduction& reproduction);
+std::string trained_json(const TrainedReproduction& reproduction);
+
+// In the folder of a reproduction, beside its page and its numbers: what was asked for, and the comparison.
+inline constexpr const char *request_file = "request.json", *comparison_folder = "comparison";
+
+}  // namespace cogwheel::reproduce
