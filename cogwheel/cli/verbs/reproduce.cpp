@@ -166,11 +166,13 @@ void say_what_it_takes(const reproduce::TrainedExperiment& experiment, const Rep
 
 // At a scale whose data and speed nobody has on the desk: each row as `cogwheel train --dry-run` says it.
 void say_what_paper_scale_takes(const reproduce::TrainedExperiment& experiment, const compare::Comparison& comparison) {
+  const reproduce::Scale& scale = experiment.scale("paper");
   for (const compare::MechanismPlan& plan : comparison.mechanisms) {
     compare::MechanismPlan whole = plan;
     whole.steps = comparison.settings.steps;
     runs::RunConfig config = compare::run_config(comparison, whole, 1);
     config.name = plan.name;
+    if (std::int64_t* const vocabulary = runs::common(config.model).vocabulary) *vocabulary = scale.vocabulary;
     const DryRunTask task = dry_run_task(config);
     dry_run(task.task->completed(config), task.task, {.json = false, .knows_data = task.knows_data});
     fmt::print("\n");

@@ -41,8 +41,10 @@ constexpr const char* said_elsewhere[] = {"name",
 nlohmann::ordered_json shared_record(const runs::RunConfig& config) {
   nlohmann::ordered_json record = runs::to_json(config);
   for (const char* key : said_elsewhere) record.erase(key);
-  // Of language models it follows from the others, and is balanced for each mechanism.
-  if (config.model.get_if<tasks::language::LanguageModelOptions>() != nullptr) record.erase("model.feed_forward");
+  // Of language models it follows from the others unless it is given, and is balanced for each mechanism.
+  if (const auto* model = config.model.get_if<tasks::language::LanguageModelOptions>();
+      model != nullptr && model->feed_forward == 0)
+    record.erase("model.feed_forward");
   for (const auto& [key, value] : record.items())
     if (value.is_string())
       if (const auto& text = value.get_ref<const std::string&>(); find_non_text(text) != std::string::npos)

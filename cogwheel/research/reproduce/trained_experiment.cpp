@@ -122,6 +122,7 @@ Scale read_scale(const toml::table& given, const std::string& what) {
               .steps = keys.whole("steps").value_or(0),
               .minutes = keys.number("minutes").value_or(0),
               .set = keys.texts("set"),
+              .vocabulary = keys.whole("vocabulary").value_or(0),
               .note = keys.text("note").value_or("")};
   if (scale.steps < 1)
     throw UsageError(expected_got(keys.what("steps"), "a number of steps", std::to_string(scale.steps)));

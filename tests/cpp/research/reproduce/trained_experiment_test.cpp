@@ -1,0 +1,154 @@
+#include "cogwheel/research/reproduce/trained_experiment.h"
+
+#include <gtest/gtest.h>
+
+#include "cogwheel/research/reproduce/claims.h"
+#include "support/usage_error_of.h"
+
+namespace cogwheel::reproduce {
+namespace {
+
+const std::string plain = R"(
+title = "Title"
+question = "Question?"
+[source]
+document = "S1"
+place = "Table 4"
+items = ["S1-45"]
+[[source.table]]
+caption = "Loss"
+columns = ["500", "4,500"]
+at = [0.1, 1]
+rows = [{ name = "Transformer", variant = "softmax", values = [6.14, nan] }, { name = "Other", values = [1, 2] }]
+[comparison]
+preset = "tiny"
+[variants.softmax]
+model.mechanism = "softmax"
+[variants.cog]
+model.mechanism = "cog"
+[[claim]]
+id = "ahead"
+says = "Cog is ahead"
+row = "cog"
+against = "softmax"
+at = 0.25
+below = 0
+primary = true
+printed = -0.07
+[desk]
+seeds = 5
+steps = 100
+)";
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t place = text.find(from);
+  EXPECT_NE(place, std::string::npos) << from;
+  return text.replace(place, from.size(), to);
+}
+
+std::string refusal(const std::string& from, const std::string& to) {
+  return usage_error_of([&] { parse_trained_experiment(replaced(plain, from, to), "s1/x", "x.toml"); });
+}
+
+TEST(TrainedExperiment, IsReadFromToml) {
+  const TrainedExperiment experiment = parse_trained_experiment(plain, "s1/x", "x.toml");
+  EXPECT_EQ(experiment.source.place, "Table 4");
+  ASSERT_EQ(experiment.source.tables.size(), 1U);
+  const SourceTable& table = experiment.source.tables[0];
+  EXPECT_EQ(table.numbers[0].at, 0.1);
+  EXPECT_EQ(table.rows[0].values[0], 6.14);
+  EXPECT_EQ(table.rows[0].values[1], std::nullopt);
+  ASSERT_EQ(experiment.claims.size(), 1U);
+  EXPECT_EQ(experiment.claims[0].number.at, 0.25);
+  EXPECT_EQ(experiment.claims[0].printed, -0.07);
+  EXPECT_EQ(experiment.desk.seeds, 5);
+  EXPECT_FALSE(experiment.paper);
+  EXPECT_EQ(usage_error_of([&] { experiment.scale("paper"); }),
+            "--scale: expected desk, the one that s1/x has, got paper");
+  EXPECT_TRUE(has_variants(plain, "x"));
+  EXPECT_FALSE(has_variants("lab = \"copy\"", "x"));
+  const TrainedExperiment crossing = parse_trained_experiment(
+      replaced(plain, "below = 0", "crosses = \"downwards\"\nlater_at = 0.5"), "s1/x", "x.toml");
+  EXPECT_EQ(crossing.claims[0].relation, TestedClaim::Relation::crosses);
+  EXPECT_FALSE(crossing.claims[0].rises);
+  EXPECT_EQ(crossing.claims[0].later.at, 0.5);
+}
+
+TEST(TrainedExperiment, RefusesInOneLine) {
+  EXPECT_EQ(refusal("question =", "qestion ="), "x.toml: question: expected a text, got none");
+  EXPECT_EQ(refusal("place =", "plase ="), "x.toml: source: place: expected a text, got none");
+  EXPECT_EQ(refusal("seeds = 5", "seds = 5"), "x.toml: desk: key: expected seeds (the nearest of 6 names), got seds");
+  EXPECT_EQ(refusal("seeds = 5", "seeds = \"5\""),
+            "x.toml: desk: seeds: expected a whole number, got a value of type string");
+  EXPECT_EQ(refusal("row = \"cog\"", "row = \"cogg\""),
+            "x.toml: claim ahead: row: expected one of softmax, cog, got cogg");
+  EXPECT_EQ(refusal("row = \"cog\"", "row = \"softmax\""),
+            "x.toml: claim ahead: against: expected another row, got softmax");
+  EXPECT_EQ(refusal("below = 0", "below = 0\nabove = 0"),
+            "x.toml: claim ahead: expected one of below, above, equal and crosses, got 2");
+  EXPECT_EQ(refusal("below = 0", "equal = 0"), "x.toml: claim ahead: equal: expected a margin above 0, got 0");
+  EXPECT_EQ(refusal("at = [0.1, 1]", "at = [0.1]"),
+            "x.toml: source: table: at: expected 2 values, a column each, got 1");
+  EXPECT_EQ(refusal("variant = \"softmax\"", "variant = \"soft\""),
+            "x.toml: source: table: rows: variant: expected one of softmax, cog, got soft");
+  EXPECT_EQ(refusal("[desk]", "[[claim]]\nid = \"ahead\"\nsays = \"a\"\nrow = \"cog\"\nabove = 1\n[desk]"),
+            "x.toml: claim: expected each id once, got ahead twice");
+}
+
+compare::Comparison planted() {
+  compare::Comparison comparison;
+  comparison.task.measures = {{.name = "held_out_loss", .title = "held-out loss", .label = "held-out", .unit = "nats"}};
+  comparison.settings.seeds = {1, 2, 3};
+  comparison.baseline = "softmax";
+  for (const char* name : {"softmax", "cog"}) {
+    comparison.mechanisms.push_back({.name = name, .title = name});
+    for (const std::int64_t seed : comparison.settings.seeds) {
+      const double loss = std::string(name) == "cog" ? 2.5 + 0.01 * static_cast<double>(seed) : 3;
+      compare::RunResult run{.mechanism = name, .seed = seed, .measured = {{"held_out_loss", loss}}};
+      for (const std::int64_t step : {10, 20, 40})
+        run.curve.push_back({.step = step,
+                             .train_loss = loss + 10.0 / static_cast<double>(step),
+                             .measured = {{"held_out_loss", loss + 40.0 / static_cast<double>(step)}}});
+      comparison.runs.push_back(std::move(run));
+    }
+  }
+  return comparison;
+}
+
+TEST(TrainedExperiment, NumbersAreThoseOfTheRuns) {
+  const compare::Comparison comparison = planted();
+  const compare::RunResult* const run = comparison.run("softmax", 1);
+  EXPECT_EQ(number_of_run(comparison, run, {}), 3);                             // of the finished model
+  EXPECT_EQ(number_of_run(comparison, run, {.measure = "", .at = 0.5}), 5);     // at step 20
+  EXPECT_EQ(number_of_run(comparison, run, {.measure = "", .at = 0.75}), 4.5);  // half way from 20 to 40
+  EXPECT_EQ(number_of_run(comparison, run, {.measure = "", .at = 0.01}), 7);    // before the first point
+  EXPECT_EQ(number_of_run(comparison, run, {.measure = "train_loss"}), 3.25);
+  EXPECT_EQ(number_of_run(comparison, nullptr, {}), std::nullopt);
+  EXPECT_EQ(usage_error_of([&] { number_of_run(comparison, run, {.measure = "held_out"}); }),
+            "measure: expected one of train_loss, held_out_loss, got held_out");
+}
+
+TEST(TrainedExperiment, ClaimsAreDecidedOnPairedSeeds) {
+  TrainedExperiment experiment = parse_trained_experiment(plain, "s1/x", "x.toml");
+  compare::Comparison comparison = planted();
+  auto decided = decide(experiment.claims, comparison);
+  ASSERT_EQ(decided.size(), 1U);
+  EXPECT_EQ(decided[0].result.verdict, Verdict::agrees);
+  EXPECT_NEAR(decided[0].result.mean, -0.48, 1e-12);
+  EXPECT_EQ(claims_sentence(decided), "Of 1 claim: 1 agrees.");
+  experiment.claims[0].relation = TestedClaim::Relation::above;
+  EXPECT_EQ(claims_sentence(decide(experiment.claims, comparison)), "Of 1 claim: 1 is contradicted.");
+  // A seed whose partner did not finish is left out; one alone tells nothing.
+  comparison.runs.erase(comparison.runs.begin());
+  EXPECT_EQ(decide(experiment.claims, comparison)[0].values.size(), 2U);
+  comparison.runs.erase(comparison.runs.begin());
+  decided = decide(experiment.claims, comparison);
+  EXPECT_EQ(verdict_text(decided[0]), "cannot tell: too few seeds");
+  EXPECT_EQ(claims_sentence(decided), "Of 1 claim: 1 cannot be told.");
+  // Nobody decides what is not primary.
+  experiment.claims[0].primary = false;
+  EXPECT_EQ(verdict_text(decide(experiment.claims, planted())[0]), "shown");
+}
+
+}  // namespace
+}  // namespace cogwheel::reproduce
