@@ -49,7 +49,8 @@ void StoredRun::clear() const {
   if (fs::exists(run_path(), problem)) runs::remove_run_files(run_path());
 }
 
-RunStore::RunStore(fs::path folder, bool retrain) : folder_(std::move(folder)), retrain_(retrain) {
+RunStore::RunStore(fs::path folder, std::string version, bool retrain)
+    : folder_(std::move(folder)), version_(std::move(version)), retrain_(retrain) {
   make_folder(folder_);
   folder_ = fs::canonical(folder_);
 }
@@ -58,7 +59,7 @@ fs::path RunStore::place(const runs::RunConfig& config, std::int64_t evaluated_i
   nlohmann::ordered_json record = runs::to_json(config);
   for (const char* key : {"name", "data.text", "data.corpus"}) record.erase(key);  // data.sha256 says which it is
   const nlohmann::ordered_json whole{
-      {"configuration", std::move(record)}, {"evaluated", evaluated_items}, {"version", COGWHEEL_VERSION}};
+      {"configuration", std::move(record)}, {"evaluated", evaluated_items}, {"version", version_}};
   return folder_ /
          sha256(whole.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)).substr(0, digits_of_hash);
 }

@@ -41,8 +41,8 @@ class StoredRun {
 
 class RunStore {
  public:
-  // `retrain`: finished runs are made anew, each once.
-  explicit RunStore(std::filesystem::path folder, bool retrain = false);
+  // `version`: of Cogwheel. `retrain`: finished runs are made anew, each once.
+  RunStore(std::filesystem::path folder, std::string version, bool retrain = false);
 
   // The place of a run of this configuration, completed by its task.
   std::filesystem::path place(const runs::RunConfig& config, std::int64_t evaluated_items) const;
@@ -52,6 +52,7 @@ class RunStore {
 
  private:
   std::filesystem::path folder_;
+  std::string version_;
   bool retrain_;
   std::set<std::filesystem::path> remade_ = {};
 };

@@ -155,7 +155,7 @@ void say_what_it_takes(const reproduce::TrainedExperiment& experiment, const Rep
   fmt::print("{}: {}\n\n{}\n", experiment.name, experiment.question, pages::table_text(table));
   std::error_code problem;
   const std::int64_t stored = fs::is_directory(arguments.models, problem)
-                                  ? count_stored(comparison, tasks, compare::RunStore(arguments.models))
+                                  ? count_stored(comparison, tasks, compare::RunStore(arguments.models, COGWHEEL_VERSION))
                                   : 0;
   const auto runs = static_cast<double>(comparison.planned_runs());
   const double left = seconds * (runs - static_cast<double>(stored)) / runs;
@@ -198,7 +198,7 @@ void reproduce_trained(const Experiment& found, const ReproduceArguments& argume
   const ResultFolder folder = take_result_folder(arguments);
   const auto begin = std::chrono::steady_clock::now();
   fmt::print(stderr, "{}: {}\n", found.name, experiment.question);
-  compare::RunStore store(arguments.models, arguments.retrain);
+  compare::RunStore store(arguments.models, COGWHEEL_VERSION, arguments.retrain);
   if (budget.steps == 0) compare::decide_steps(comparison, budget, measure_rates(tasks, true));
   // With its steps, so that it can be resumed as it began, whatever the machine's speed is then.
   reproduce::ReproductionRequest recorded = request;

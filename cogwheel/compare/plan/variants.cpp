@@ -40,7 +40,7 @@ std::string value_text(const toml::node& node) {
         !text.empty() && text.find_first_of("\"#\n\r") == std::string::npos && trimmed(text) == text)
       return text;
   std::ostringstream text;
-  text << toml::toml_formatter{toml::node_view<const toml::node>(node)};
+  text << toml::toml_formatter(node);
   std::string line = text.str();
   std::replace(line.begin(), line.end(), '\n', ' ');
   return line;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "cogwheel/core/error.h"
@@ -12,6 +13,8 @@
 
 namespace cogwheel::reproduce {
 namespace {
+
+using Relation = TestedClaim::Relation;
 
 std::vector<std::string> row_names(const TrainedExperiment& experiment) {
   std::vector<std::string> names;
@@ -79,7 +82,6 @@ Source read_source(const TrainedExperiment& experiment, const toml::table& given
 
 // below = 0, above = 0, equal = 0.02, or crosses = "upwards".
 void read_relation(StrictTable& keys, Claim& claim) {
-  using Relation = TestedClaim::Relation;
   int given = 0;
   for (const auto& [key, relation] :
        {std::pair{"below", Relation::below}, {"above", Relation::above}, {"equal", Relation::equal}})

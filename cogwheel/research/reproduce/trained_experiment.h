@@ -23,21 +23,21 @@ struct SourceTable {
   struct Row {
     std::string name;     // as printed
     std::string variant;  // that trains it here; empty: none
-    std::vector<std::optional<double>> values;
+    std::vector<std::optional<double>> values = {};
   };
   std::string caption;
   std::vector<std::string> columns;
-  std::vector<NumberOfRow> numbers;  // of each column, ours
-  std::vector<Row> rows;
+  std::vector<NumberOfRow> numbers = {};  // of each column, ours
+  std::vector<Row> rows = {};
   int digits = 2;
 };
 
 struct Source {
-  std::string document;            // "S1", as docs/references.md has it
-  std::string place;               // "Table 4"
-  std::vector<std::string> items;  // what it answers, "S1-45"
-  std::string cost;                // what the source spent; or empty
-  std::vector<SourceTable> tables;
+  std::string document = {};            // "S1", as docs/references.md has it
+  std::string place = {};               // "Table 4"
+  std::vector<std::string> items = {};  // what it answers, "S1-45"
+  std::string cost = {};                // what the source spent; or empty
+  std::vector<SourceTable> tables = {};
 };
 
 // A claim about a row, or about a row less another of the same seed.
@@ -65,17 +65,18 @@ struct Scale {
 
 struct TrainedExperiment {
   std::string name, title, question;
-  Source source;
+  Source source = {};
   // As options of `cogwheel compare` of the same name.
   struct Comparison {
-    std::string task, preset, form, position, match, tokenizer, baseline;
+    std::string task = {}, preset = {}, form = {}, position = {}, match = {}, tokenizer = {}, baseline = {};
     std::int64_t tune = 0;
     std::vector<std::string> set = {};
-  } comparison;
-  std::vector<compare::Variant> variants;
-  std::vector<Claim> claims;
-  std::vector<std::string> traps;
-  Scale desk;
+  };
+  Comparison comparison = {};
+  std::vector<compare::Variant> variants = {};
+  std::vector<Claim> claims = {};
+  std::vector<std::string> traps = {};
+  Scale desk = {};
   std::optional<Scale> paper = {};
 
   const Scale& scale(std::string_view scale_name) const;  // Throws UsageError
