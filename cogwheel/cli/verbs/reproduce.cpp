@@ -23,6 +23,7 @@
 #include "cogwheel/core/wording/utc_time.h"
 #include "cogwheel/ops/support/executor.h"
 #include "cogwheel/pages/html.h"
+#include "cogwheel/research/reproduce/index.h"
 #include "cogwheel/research/reproduce/reproduction.h"
 #include "cogwheel/research/reproduce/trained_reproduction.h"
 #include "cogwheel/runs/run_folder.h"
@@ -31,6 +32,9 @@
 namespace cogwheel::cli {
 namespace fs = std::filesystem;
 namespace {
+
+// The marker of a folder with many experiments.
+constexpr std::string_view index_kind = "reproductions";
 
 struct ReproduceArguments {
   reproduce::ReproductionRequest request;
@@ -154,9 +158,10 @@ void say_what_it_takes(const reproduce::TrainedExperiment& experiment, const Rep
                           std::to_string(comparison.settings.seeds.size())});
   fmt::print("{}: {}\n\n{}\n", experiment.name, experiment.question, pages::table_text(table));
   std::error_code problem;
-  const std::int64_t stored = fs::is_directory(arguments.models, problem)
-                                  ? count_stored(comparison, tasks, compare::RunStore(arguments.models, COGWHEEL_VERSION))
-                                  : 0;
+  const std::int64_t stored =
+      fs::is_directory(arguments.models, problem)
+          ? count_stored(comparison, tasks, compare::RunStore(arguments.models, COGWHEEL_VERSION))
+          : 0;
   const auto runs = static_cast<double>(comparison.planned_runs());
   const double left = seconds * (runs - static_cast<double>(stored)) / runs;
   fmt::print("{}, {} of them in {}; about {} here\n", pages::counted(comparison.planned_runs(), "run"), stored,
@@ -227,6 +232,61 @@ void reproduce_trained(const Experiment& found, const ReproduceArguments& argume
   job.expect_success();
 }
 
+void run_experiment(const Experiment& found, const ReproduceArguments& arguments) {
+  if (reproduce::has_variants(read_file(found.path), found.path.string())) return reproduce_trained(found, arguments);
+  reproduce_lab(found, arguments);
+}
+
+// All experiments, or those of one source: those whose name begins so.
+std::vector<Experiment> experiments_of(const std::string& name) {
+  std::vector<Experiment> all = reproductions();
+  if (name != "all") std::erase_if(all, [&](const Experiment& each) { return !each.name.starts_with(name + "/"); });
+  return all;
+}
+
+// Makes what is missing, one experiment after the other, each in the folder of its name; one that fails does not end
+// the others. Then the index of all.
+void reproduce_several(const std::vector<Experiment>& all, const ReproduceArguments& arguments) {
+  const fs::path path =
+      arguments.out.empty() ? runs::new_run_path("reproduce-" + arguments.request.experiment) : fs::path(arguments.out);
+  reproduce::IndexSummary index{
+      .command = command_of(arguments.request), .created = utc_now(), .version = COGWHEEL_VERSION, .experiments = {}};
+  const auto lock = arguments.dry_run ? nullptr : take_folder(path, index_kind, true);
+  std::string problems;
+  for (const Experiment& found : all) {
+    ReproduceArguments one = arguments;
+    one.request.experiment = found.name;
+    one.out = (path / found.name).string();
+    one.overwrite = true;
+    const bool lab = !reproduce::has_variants(read_file(found.path), found.path.string());
+    if (lab) one.request = {.experiment = found.name}, one.retrain = false;
+    if (arguments.dry_run) {
+      if (!lab) run_experiment(found, one);
+      continue;
+    }
+    const fs::path results = fs::path(one.out) / reproduce::reproduction_json_file;
+    reproduce::IndexedExperiment indexed{
+        .name = found.name, .source = {}, .question = found.summary, .answer = {}, .created = {}};
+    try {
+      std::error_code problem;
+      if (!lab || arguments.retrain || !fs::exists(results, problem)) run_experiment(found, one);
+      indexed = reproduce::parse_indexed(read_file(results), results.string());
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const Error& error) {
+      indexed.problem = one_line(error.what());
+      fmt::print(stderr, "{}: {}\n", found.name, indexed.problem);
+      problems = indexed.problem;
+    }
+    index.experiments.push_back(std::move(indexed));
+  }
+  if (arguments.dry_run) return;
+  write_file(path / "report.html", reproduce::index_page(index));
+  write_file(path / "sources.md", reproduce::index_markdown(index));
+  fmt::print("{}\n{}\n", reproduce::index_sentence(index), (path / "report.html").string());
+  if (!problems.empty()) throw Error(expected_got("reproduce", "a result of every experiment", problems));
+}
+
 // What a folder was asked for, which goes on.
 void take_recorded_request(ReproduceArguments& arguments) {
   const fs::path file = fs::path(arguments.resume) / reproduce::request_file;
@@ -244,9 +304,9 @@ void reproduce_named(ReproduceArguments& arguments) {
   if (!arguments.resume.empty()) take_recorded_request(arguments);
   for (auto* paths : {&arguments.request.text, &arguments.request.corpus})
     for (std::string& path : *paths) path = runs::recorded_path(path, "--text");
-  const Experiment found = find_reproduction(arguments.request.experiment);
-  if (reproduce::has_variants(read_file(found.path), found.path.string())) return reproduce_trained(found, arguments);
-  reproduce_lab(found, arguments);
+  if (const std::vector<Experiment> several = experiments_of(arguments.request.experiment); !several.empty())
+    return reproduce_several(several, arguments);
+  run_experiment(find_reproduction(arguments.request.experiment), arguments);
 }
 
 }  // namespace
@@ -258,7 +318,8 @@ void add_reproduce_command(CLI::App& app) {
                                          "Run an experiment on what a source claims, and write a page with that beside "
                                          "what was found (docs/reproduce.md)");
   CLI::Option* name =
-      command->add_option("experiment", request.experiment, "one of `cogwheel list experiments`, such as s2/hopfield");
+      command->add_option("experiment", request.experiment,
+                          "one of `cogwheel list experiments`, such as s2/hopfield; all of a source, s2; or all");
   name->type_name("NAME");
   std::vector<CLI::Option*> settings;
   const auto add = [&](const std::string& option, auto& value, const std::string& help, const std::string& type) {
