@@ -128,6 +128,8 @@ void add_compare_command(CLI::App& app) {
   add_count("--tune", request.tune, compare::tune_range,
             "try K learning rates for each mechanism first, on a part of the training text", "K");
   add_count("--learning-rate", request.learning_rate, runs::learning_rate_range, "instead of the preset's", "RATE");
+  add_count("--bytes", request.bytes, Range<std::int64_t>{1, std::int64_t{1} << 50},
+            "the first bytes of the text alone (default: all, of Python's library 8 MiB)", "N");
   add("--baseline", request.baseline, "what the others are compared with (default: softmax)", "NAME");
   add("--tokenizer", request.tokenizer,
       "character, byte, or bpe: pairs of bytes, learned from the text (default: character)", "KIND");

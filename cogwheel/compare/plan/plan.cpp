@@ -78,6 +78,9 @@ void expect_data_of_task(const CompareRequest& request, const std::string& task)
   if (!request.corpus.empty() && request.tokenizer != CompareRequest{}.tokenizer)
     throw UsageError(expected_got("--corpus", "no --tokenizer beside it, as a corpus has one", request.tokenizer));
   expect("--tokenizer", request.tokenizer != CompareRequest{}.tokenizer);
+  expect("--bytes", request.bytes != 0);
+  if (!request.corpus.empty() && request.bytes != 0)
+    throw UsageError(expected_got("--corpus", "no --bytes beside it", std::to_string(request.bytes)));
 }
 
 void set_language_model(tasks::language::LanguageModelOptions& model, const CompareRequest& request,
@@ -109,6 +112,9 @@ std::optional<tasks::language::LanguageModelOptions> start_model(const CompareRe
   return options;
 }
 
+// 0: none, of a text that is given.
+std::int64_t default_byte_limit(bool text_given) { return text_given ? 0 : runs::DataOptions{}.byte_limit; }
+
 // Rounds down to two digits, so that it is easy to type: 1,234 → 1,200.
 std::int64_t rounded_steps(double steps) {
   const double unit = std::pow(10, std::max(0.0, std::floor(std::log10(std::max(1.0, steps))) - 1));
@@ -134,20 +140,15 @@ runs::TaskOptions requested_task(const CompareRequest& request, const runs::Pres
 // The keys of `request.set`, which override those of the preset.
 void set_shared(runs::RunConfig& shared, const CompareRequest& request) {
   // Keys with an option of their own.
-  std::map<std::string, std::string, std::less<>> options{{"task.name", "--task"},
-                                                          {"model.form", "--form"},
-                                                          {"model.position", "--position"},
-                                                          {"model.recurrent_layer", "--recurrent-layer"},
-                                                          {"model.dropout", "--dropout"},
-                                                          {"model.mechanism", "--attention"},
-                                                          {"data.text", "--text"},
-                                                          {"data.tokenizer", "--tokenizer"},
-                                                          {"data.corpus", "--corpus"},
-                                                          {"training.steps", "--steps"},
-                                                          {"training.learning_rate", "--learning-rate"},
-                                                          {"training.device", "--device"},
-                                                          {"training.precision", "--precision"},
-                                                          {"training.seed", "--seeds"}};
+  std::map<std::string, std::string, std::less<>> options{
+      {"task.name", "--task"},          {"model.form", "--form"},
+      {"model.position", "--position"}, {"model.recurrent_layer", "--recurrent-layer"},
+      {"model.dropout", "--dropout"},   {"model.mechanism", "--attention"},
+      {"data.text", "--text"},          {"data.tokenizer", "--tokenizer"},
+      {"data.byte_limit", "--bytes"},   {"data.corpus", "--corpus"},
+      {"training.steps", "--steps"},    {"training.learning_rate", "--learning-rate"},
+      {"training.device", "--device"},  {"training.precision", "--precision"},
+      {"training.seed", "--seeds"}};
   for (const tasks::TaskFileOption& option : tasks::task_file_options())
     options["task." + std::string(option.key)] = option.flag();
   const auto key_of = [](const std::string& assignment) { return assignment.substr(0, assignment.find('=')); };
@@ -200,7 +201,7 @@ Comparison plan_comparison(const CompareRequest& request) {
     comparison.data.corpus.push_back(runs::recorded_path(path, "--corpus"));
   }
   comparison.data.tokenizer = request.tokenizer;
-  comparison.data.byte_limit = request.text.empty() ? runs::DataOptions{}.byte_limit : 0;
+  comparison.data.byte_limit = request.bytes > 0 ? request.bytes : default_byte_limit(!request.text.empty());
   comparison.match = request.match;
 
   runs::RunConfig shared;
@@ -350,6 +351,8 @@ std::string reproduce_command(const Comparison& comparison) {
     for (const std::string& path : comparison.data.corpus)
       command += " " + shell_word(std::filesystem::proximate(path).string());
   }
+  if (comparison.data.byte_limit != default_byte_limit(!comparison.data.text.empty()) && comparison.data.corpus.empty())
+    command += fmt::format(" --bytes {}", comparison.data.byte_limit);
   command += task_file_flags(comparison);
   const std::vector<std::string> tokenizers = text::tokenizer_names();  // others say what the items of a task are
   if (comparison.data.bytes > 0 && comparison.data.corpus.empty() &&

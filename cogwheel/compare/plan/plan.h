@@ -24,6 +24,7 @@ struct CompareRequest {
   std::vector<std::string> text;
   std::vector<std::string> corpus = {};           // folders, in place of a text
   std::map<std::string, std::string> task_files;  // by the option of the task (tasks/task_files.h)
+  std::int64_t bytes = 0;  // of the text, its first ones; 0: all of one that is given, else the default
   std::string tokenizer = "character";
   std::vector<std::string> attention;      // empty: the preset's, unless there are variants
   std::vector<std::string> variants = {};  // as parse_variant reads them (compare/plan/variants.h)

@@ -124,6 +124,7 @@ Scale read_scale(const toml::table& given, const std::string& what) {
               .steps = keys.whole("steps").value_or(0),
               .minutes = keys.number("minutes").value_or(0),
               .set = keys.texts("set"),
+              .bytes = keys.whole("bytes").value_or(0),
               .vocabulary = keys.whole("vocabulary").value_or(0),
               .note = keys.text("note").value_or("")};
   if (scale.steps < 1)
