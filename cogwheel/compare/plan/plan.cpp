@@ -351,7 +351,8 @@ std::string reproduce_command(const Comparison& comparison) {
     for (const std::string& path : comparison.data.corpus)
       command += " " + shell_word(std::filesystem::proximate(path).string());
   }
-  if (comparison.data.byte_limit != default_byte_limit(!comparison.data.text.empty()) && comparison.data.corpus.empty())
+  if (const std::int64_t limit = comparison.data.byte_limit;
+      limit > 0 && limit != default_byte_limit(!comparison.data.text.empty()))
     command += fmt::format(" --bytes {}", comparison.data.byte_limit);
   command += task_file_flags(comparison);
   const std::vector<std::string> tokenizers = text::tokenizer_names();  // others say what the items of a task are
