@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char *agrees = "agrees", *contradicts = "contradicts", *cannot_tell = "cannot tell";
+constexpr const char *agreeing = "agrees", *contradicting = "contradicts", *undecided = "cannot tell";
 
 // Those that somebody expects something of.
 void add_findings(const Json& findings, IndexedExperiment& experiment) {
@@ -32,7 +32,7 @@ void add_findings(const Json& findings, IndexedExperiment& experiment) {
                      : tolerance > 0       ? expected + " ± " + labs::number_for_readers(tolerance)
                                            : expected,
          .found = finding.at("ours").is_number() ? labs::number_for_readers(finding.at("ours").get<double>()) : "none",
-         .verdict = finding.at("agrees").get<bool>() ? agrees : contradicts});
+         .verdict = finding.at("agrees").get<bool>() ? agreeing : contradicting});
   }
 }
 
@@ -49,7 +49,7 @@ void add_claims(const Json& claims, IndexedExperiment& experiment) {
   }
 }
 
-int place_of(const std::string& verdict) { return verdict == contradicts ? 0 : verdict == cannot_tell ? 1 : 2; }
+int place_of(const std::string& verdict) { return verdict == contradicting ? 0 : verdict == undecided ? 1 : 2; }
 
 struct PlacedLine {
   const IndexedExperiment* experiment;
