@@ -132,8 +132,8 @@ std::string verdict_text(const DecidedClaim& decided) {
   if (!result.visible) return text + (decided.values.size() < 2 ? ": too few seeds" : ": the same in every seed");
   text += fmt::format(": {} seeds show {} {:.2g}", decided.values.size(),
                       decided.claim.relation == Relation::equal ? "a margin of" : "a difference of", *result.visible);
-  return text + (result.seeds_needed ? fmt::format("; this one takes {}", *result.seeds_needed)
-                                     : fmt::format("; this one takes more than {}", most_seeds));
+  return text + "; " + (decided.claim.relation == Relation::equal ? "that of the claim" : "the one found") + " takes " +
+         (result.seeds_needed ? std::to_string(*result.seeds_needed) : fmt::format("more than {}", most_seeds));
 }
 
 std::string claims_sentence(const std::vector<DecidedClaim>& decided) {

@@ -122,6 +122,7 @@ Scale read_scale(const toml::table& given, const std::string& what) {
   StrictTable keys(given, what);
   Scale scale{.seeds = keys.whole("seeds").value_or(3),
               .steps = keys.whole("steps").value_or(0),
+              .learning_rate = keys.number("learning_rate").value_or(0),
               .minutes = keys.number("minutes").value_or(0),
               .set = keys.texts("set"),
               .bytes = keys.whole("bytes").value_or(0),

@@ -57,7 +57,8 @@ struct Claim {
 struct Scale {
   std::int64_t seeds = 3;
   std::int64_t steps = 0;
-  double minutes = 0;  // that it takes on two cores at most; 0: more than anybody waits for
+  double learning_rate = 0;  // 0: the preset's
+  double minutes = 0;        // that it takes on two cores at most; 0: more than anybody waits for
   std::vector<std::string> set = {};
   std::int64_t bytes = 0;       // of the text; 0: as many as `cogwheel compare` takes
   std::int64_t vocabulary = 0;  // by which its size is told where the data are not there; 0: not known

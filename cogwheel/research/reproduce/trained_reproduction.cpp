@@ -160,6 +160,7 @@ compare::CompareRequest comparison_request(const TrainedExperiment& experiment, 
   if (!given.match.empty()) made.match = given.match;
   if (!given.tokenizer.empty() && request.corpus.empty()) made.tokenizer = given.tokenizer;
   made.baseline = given.baseline;
+  made.learning_rate = scale.learning_rate;
   made.bytes = request.corpus.empty() ? scale.bytes : 0;
   made.tune = given.tune;
   made.seeds = request.seeds > 0 ? request.seeds : scale.seeds;

@@ -1,0 +1,220 @@
+"""`cogwheel reproduce` of experiments that train: their claims follow from the runs, which are trained once and survive being killed."""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import time
+
+import pytest
+from test_compare import generated_text
+
+EXPERIMENT = "s1/convergence"
+SMALL = ["--seeds", 2, "--steps", 20, "--set", "model.width=16", "--set", "model.heads=2", "--set", "data.vocabulary=270"]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reproduce")
+    (folder / "text.txt").write_text(generated_text())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reproduce(work, cogwheel_executable):
+    def run(*words, background=False):
+        command = [cogwheel_executable, "reproduce", *map(str, words)]
+        options = {"cwd": work, "env": {**os.environ, "OMP_NUM_THREADS": "1"}, "text": True}
+        if background:
+            return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+        return subprocess.run(command, capture_output=True, timeout=180, **options)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def first(reproduce, work):
+    done = reproduce(EXPERIMENT, *SMALL, "--text", "text.txt", "--out", "first", "--models", "models")
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def found(folder):
+    return json.loads((folder / "results.json").read_text())
+
+
+def told(folder):
+    """What must be equal whenever the same is reproduced."""
+    results = found(folder)
+    return results["claims"], results["tables"], results["answer"], results["steps"], results["seeds"]
+
+
+def losses(folder, share=1.0):
+    """Of each row and seed, by the comparison's own record."""
+    runs = json.loads((folder / "comparison/results.json").read_text())["runs"]
+    if share == 1:
+        return {(run["mechanism"], run["seed"]): run["held_out_loss"] for run in runs}
+    values = {}
+    for run in runs:
+        points = [(point["step"], point["held_out_loss"]) for point in run["curve"]]
+        step = share * points[-1][0]
+        (left, low), (right, high) = next(
+            pair for pair in zip(points, points[1:]) if pair[0][0] <= step <= pair[1][0]
+        )
+        values[run["mechanism"], run["seed"]] = low + (high - low) * (step - left) / (right - left)
+    return values
+
+
+def test_claims_follow_from_the_runs(work, first):
+    results = found(work / "first")
+    claims = {claim["id"]: claim for claim in results["claims"]}
+    assert list(claims) == ["ahead-at-first", "behind-at-last", "outer-layers-tie", "first-layer-behind"]
+    for name, row, share in (("ahead-at-first", "Cog in all layers", 0.1111), ("behind-at-last", "Cog in all layers", 1), ("outer-layers-tie", "softmax first and last", 1)):
+        values = losses(work / "first", share)
+        expected = [values[row, seed] - values["softmax", seed] for seed in (1, 2)]
+        assert claims[name]["values"] == pytest.approx(expected, rel=1e-12)
+        assert claims[name]["mean"] == pytest.approx(statistics.mean(expected), rel=1e-12)
+        assert claims[name]["verdict"] in ("agrees", "contradicts", "cannot tell")
+        assert (claims[name]["verdict"] == "cannot tell") == (claims[name]["p_adjusted"] >= 0.05)
+    assert claims["first-layer-behind"]["verdict"] is None and claims["ahead-at-first"]["printed"] == -0.07
+    (table,) = results["tables"]
+    cog = table["rows"][1]
+    assert cog["printed"] == [6.07, 4.73, 4.03, 3.6, 3.45] and len(cog["ours"]) == 5
+    values = losses(work / "first")
+    assert cog["ours"][-1]["mean"] == pytest.approx(statistics.mean(values["Cog in all layers", seed] for seed in (1, 2)))
+    page = (work / "first/report.html").read_text()
+    for words in ("Where Cog needs softmax to converge", "At desk scale", results["answer"], "6.07", "Table 4"):
+        assert words in page
+    assert results["answer"] in first.stdout and first.stdout.rstrip().endswith("first/report.html")
+
+
+def test_runs_are_trained_once_for_all(reproduce, work, first):
+    models = sorted((work / "models").iterdir())
+    assert len(models) == 8
+    ages = {path: (path / "result.json").stat().st_mtime_ns for path in models}
+    assert (work / "first/comparison/trained/softmax-seed-1").resolve().parent in models
+    begin = time.monotonic()
+    again = reproduce(EXPERIMENT, *SMALL, "--text", "text.txt", "--out", "again", "--models", "models")
+    assert again.returncode == 0, again.stderr
+    assert time.monotonic() - begin < 60
+    assert told(work / "again") == told(work / "first")
+    assert " step " not in again.stderr  # nothing was trained
+    assert "8 of them were there already" in (work / "again/report.html").read_text()
+    # More seeds add to what is there.
+    more = reproduce(EXPERIMENT, *SMALL[2:], "--seeds", 3, "--text", "text.txt", "--out", "more", "--models", "models")
+    assert more.returncode == 0 and len(list((work / "models").iterdir())) == 12
+    assert ages == {path: (path / "result.json").stat().st_mtime_ns for path in models}
+    dry = reproduce(EXPERIMENT, *SMALL, "--text", "text.txt", "--models", "models", "--dry-run")
+    assert "8 runs, 8 of them in models" in dry.stdout and "590M tokens" in dry.stdout
+    # What another experiment of the folder overwrites are its own files and links, not the runs.
+    over = reproduce(EXPERIMENT, *SMALL, "--text", "text.txt", "--out", "again", "--models", "models", "--overwrite")
+    assert over.returncode == 0, over.stderr
+    assert len(list((work / "models").iterdir())) == 12 and told(work / "again") == told(work / "first")
+
+
+def test_a_damaged_run_is_trained_anew(reproduce, work, first):
+    shutil.copytree(work / "models", work / "damaged")
+    one, other, third, *_ = sorted((work / "damaged").iterdir())
+    (one / "result.json").write_text("{}")
+    config = (other / "run/config.toml").read_text()
+    (other / "run/config.toml").write_text(config.replace("width = 16", "width = 18"))
+    (third / "result.json").unlink()
+    done = reproduce(EXPERIMENT, *SMALL[2:], "--seeds", 3, "--text", "text.txt", "--out", "mended", "--models", "damaged")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("trained anew: ") == 2
+    assert [claim["values"][:2] for claim in found(work / "mended")["claims"]] == [claim["values"] for claim in found(work / "first")["claims"]]
+
+
+def test_killed_at_any_moment_it_goes_on_to_the_same_numbers(reproduce, work, first):
+    draw = random.Random(3)
+    words = [*SMALL, "--text", "text.txt"]
+    process = reproduce(EXPERIMENT, *words, "--out", "killed", "--models", "own", background=True)
+    for _ in range(5):
+        time.sleep(draw.uniform(0.4, 1.6))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        if (work / "killed/request.json").exists():
+            process = reproduce("--resume", "killed", "--models", "own", background=True)
+        else:
+            process = reproduce(EXPERIMENT, *words, "--out", "killed", "--models", "own", "--overwrite", background=True)
+    _, error = process.communicate(timeout=120)
+    assert process.returncode == 0, error
+    assert told(work / "killed") == told(work / "first")
+
+
+def test_two_at_once_both_end_whole(reproduce, work, first):
+    words = [EXPERIMENT, *SMALL, "--text", "text.txt", "--models", "shared"]
+    both = [reproduce(*words, "--out", name, background=True) for name in ("one", "other")]
+    errors = [process.communicate(timeout=180)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], errors
+    assert told(work / "one") == told(work / "other") == told(work / "first")
+
+
+def test_minutes_decide_the_steps_once(reproduce, work):
+    done = reproduce(EXPERIMENT, *SMALL[:2], *SMALL[4:], "--minutes", 0.1, "--text", "text.txt", "--out", "timed", "--models", "timed-models")
+    assert done.returncode == 0, done.stderr
+    steps = found(work / "timed")["steps"]
+    assert steps >= 200 and json.loads((work / "timed/request.json").read_text())["steps"] == steps
+    assert f"--steps {steps}" in found(work / "timed")["command"]
+    before = told(work / "timed")
+    assert reproduce("--resume", "timed", "--models", "timed-models").returncode == 0
+    assert told(work / "timed") == before
+
+
+def test_all_of_a_source_give_an_index(reproduce, work, cogwheel_in):
+    """Of labs that take no time: those that a folder has already are not run again, and one without a result does not end the others."""
+    slow = ["alignment", "copy", "handwriting", "hopfield", "jacobian", "key-value", "length", "local-noise", "memory", "score-cost", "superposition"]
+    for name in slow:
+        folder = work / "s2" / "s2" / name
+        folder.mkdir(parents=True)
+        (folder / ".cogwheel").write_text("reproduction\n")
+        (folder / "results.json").write_text(json.dumps({
+            "schema": 2, "experiment": f"s2/{name}", "section": "Section", "question": "?", "answer": "So it is.", "created": "2026-11-26T00:00:00Z", "seconds": 1,
+            "findings": [{"what": f"finding of {name}", "relation": "above", "expected": 0, "agrees": name != "copy", "ours": 1.5}],
+        }))  # fmt: skip
+    (work / "s2/.cogwheel").write_text("reproductions\n")
+    (work / "s2/s2/length/results.json").write_text("{}")
+    done = reproduce("s2", "--out", "s2", "--models", "models", "--steps", 2, "--seeds", 1)
+    assert done.returncode == 1
+    text = (work / "s2/sources.md").read_text()
+    lines = [line for line in text.splitlines() if line.startswith("| s2/")]
+    assert "finding of copy" in lines[0] and "contradicts" in lines[0]  # what disagrees comes first
+    assert sum("| s2/capacity |" in line for line in lines) >= 3
+    assert any("s2/length" in line and "no result: " in line for line in lines)
+    assert "What the sources claim, and what was found" in (work / "s2/report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "line", "status"),
+    [
+        (["s1/convergance"], "experiment: expected s1/convergence (the nearest of ", 2),
+        ([], "experiment: expected a name, as `cogwheel list experiments` shows them, or --resume DIR, got neither", 2),
+        ([EXPERIMENT, "--scale", "wall"], "--scale: expected desk or paper, got wall", 2),
+        ([EXPERIMENT, "--set", "model.windw=3"], "--set: expected a key of a configuration, nearest: ", 2),
+        (["--resume", "text.txt"], "text.txt: expected the folder of an experiment that trains, got no request.json in it", 1),
+        (["s2/capacity", "--seeds", "2"], "s2/capacity: expected no options but --set, --out and --overwrite, as it is a lab, got ", 2),
+        ([EXPERIMENT, "--resume", "x", "--seeds", "2"], "", 2),
+    ],
+)
+def test_refusals_are_one_line(reproduce, work, first, words, line, status):
+    before = sorted(path.name for path in work.iterdir())
+    refused = reproduce(*words)
+    assert refused.returncode == status, refused.stderr
+    assert refused.stderr.count("\n") == 1 and line in refused.stderr
+    assert sorted(path.name for path in work.iterdir()) == before
+
+
+def test_a_full_disk_is_one_line_and_leaves_what_was_trained(cogwheel_executable, work, first, tmp_path):
+    limited = ["bash", "-c", 'ulimit -f 60; trap "" XFSZ; exec "$@"', "limited"]
+    done = subprocess.run(
+        [*limited, cogwheel_executable, "reproduce", EXPERIMENT, *map(str, SMALL), "--text", "text.txt", "--models", "full", "--out", "full-out"],
+        cwd=work, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=180,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr and "terminate" not in done.stderr
+    with contextlib.suppress(FileNotFoundError):
+        assert not list((work / "full").glob("*/result.json"))
