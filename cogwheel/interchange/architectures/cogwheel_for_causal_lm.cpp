@@ -10,6 +10,7 @@
 #include "cogwheel/interchange/language_architecture.h"
 #include "cogwheel/interchange/modeling_code.h"
 #include "cogwheel/interchange/parameter_shapes.h"
+#include "cogwheel/interchange/transformers_config.h"
 
 namespace cogwheel::interchange::own {
 namespace {
