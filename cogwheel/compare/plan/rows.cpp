@@ -107,7 +107,7 @@ runs::RunConfig row_configuration(runs::RunConfig shared, const MechanismPlan& p
     runs::common(shared.model).mechanism = plan.name;
   } else {
     const runs::TrainingOptions before = shared.training;
-    runs::set_options(shared, plan.set);
+    runs::set_options(shared, plan.set, "--variant " + plan.name);
     // As of --learning-rate: the last rate keeps its distance.
     if (sets_key(plan, "training.learning_rate") && !sets_key(plan, "training.final_learning_rate"))
       shared.training.final_learning_rate = with_rate(before, shared.training.learning_rate).final_learning_rate;

@@ -159,12 +159,12 @@ void check(const RunConfig& config) {
                      nlohmann::json(config.name).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
 }
 
-void set_option(RunConfig& config, std::string_view assignment) {
+void set_option(RunConfig& config, std::string_view assignment, std::string_view option = "--set") {
   const std::size_t equals = assignment.find('=');
-  if (equals == std::string_view::npos || equals == 0) throw UsageError(expected_got("--set", "key=value", assignment));
+  if (equals == std::string_view::npos || equals == 0) throw UsageError(expected_got(option, "key=value", assignment));
   const std::string key(assignment.substr(0, equals)), value(assignment.substr(equals + 1));
-  const ConfigSlot slot = find_slot(config, key, "--set");
-  const std::string what = "--set " + key;
+  const ConfigSlot slot = find_slot(config, key, std::string(option));
+  const std::string what = std::string(option) + " " + key;
   // Strings may be given without quotes, paths too.
   const bool text = (std::holds_alternative<std::string*>(slot) || names_others(slot)) && !value.starts_with('"');
   const bool list = std::holds_alternative<std::vector<std::string>*>(slot) && !value.starts_with('[');
@@ -239,12 +239,12 @@ RunConfig load_config(const std::filesystem::path& path, const std::vector<std::
   return parse_config(read_file(path), path.string(), assignments);
 }
 
-void set_options(RunConfig& config, const std::vector<std::string>& assignments) {
+void set_options(RunConfig& config, const std::vector<std::string>& assignments, std::string_view option) {
   RunConfig changed = config;
   // What decides about other keys comes first, as in a file.
   const auto set_if = [&](auto wanted) {
     for (const auto& assignment : assignments)
-      if (wanted(assignment)) set_option(changed, assignment);
+      if (wanted(assignment)) set_option(changed, assignment, option);
   };
   set_if([](const std::string& each) { return sets(each, "task.name"); });
   choose_model(changed);

@@ -58,8 +58,9 @@ RunConfig load_config(const std::filesystem::path& path, const std::vector<std::
 
 // Applies overrides as on the command line, "training.steps=100": the task and the form first, then the others in
 // order. They are checked together, so that a width and the heads that divide it can be set one after the other. If one
-// is refused, none is applied. A task that another model learns gives the defaults of that model.
-void set_options(RunConfig& config, const std::vector<std::string>& assignments);
+// is refused, none is applied. A task that another model learns gives the defaults of that model. Errors of one name
+// `option`.
+void set_options(RunConfig& config, const std::vector<std::string>& assignments, std::string_view option = "--set");
 
 // Every key, with its value.
 std::string to_toml(const RunConfig& config);

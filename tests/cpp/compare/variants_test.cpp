@@ -126,7 +126,7 @@ TEST(Variants, AreRefusedWhereTheyWouldCompareNothing) {
             "--variant: expected NAME: KEY=VALUE …, as in \"outer: model.mechanism=cog\", got outer: cog");
   EXPECT_NE(refusal({"a/b: model.mechanism=cog"}).find("without / and :"), std::string::npos);
   EXPECT_EQ(refusal({"a: model.windw=8"}),
-            "--set: expected a key of a configuration, nearest: model.window, got model.windw");
+            "--variant a: key: expected model.window, model.width (the nearest of 77 names), got model.windw");
   EXPECT_EQ(refusal({"a: model.mechanism=cog", "a: model.window=8"}),
             "--variant: expected each name once, got a twice");
   EXPECT_EQ(refusal({"a: model.mechanism=cog", "b: model.mechanism=cog"}),
@@ -163,7 +163,7 @@ TEST(Variants, MeasureTheSameItems) {
   };
   EXPECT_EQ(planned("fewer: task.overwritten=0.5"),
             "--variant fewer: expected keys that leave what is measured as it is, got task.overwritten=0.5");
-  EXPECT_NE(planned("short: model.context=64").find("expected keys that leave the window of"), std::string::npos);
+  EXPECT_NE(planned("short: model.context=256").find("expected keys that leave the window of"), std::string::npos);
   EXPECT_EQ(planned("later: task.doubled_after=5"), "nothing thrown");
 }
 

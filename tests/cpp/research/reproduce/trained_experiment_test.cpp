@@ -77,11 +77,11 @@ TEST(TrainedExperiment, IsReadFromToml) {
 TEST(TrainedExperiment, RefusesInOneLine) {
   EXPECT_EQ(refusal("question =", "qestion ="), "x.toml: question: expected a text, got none");
   EXPECT_EQ(refusal("place =", "plase ="), "x.toml: source: place: expected a text, got none");
-  EXPECT_EQ(refusal("seeds = 5", "seds = 5"), "x.toml: desk: key: expected seeds (the nearest of 8 names), got seds");
+  EXPECT_EQ(refusal("seeds = 5", "seds = 5"), "x.toml: desk: key: expected seeds, set, steps (the nearest of 9 names), got seds");
   EXPECT_EQ(refusal("seeds = 5", "seeds = \"5\""),
             "x.toml: desk: seeds: expected a whole number, got a value of type string");
   EXPECT_EQ(refusal("row = \"cog\"", "row = \"cogg\""),
-            "x.toml: claim ahead: row: expected one of softmax, cog, got cogg");
+            "x.toml: claim ahead: row: expected cog (the nearest of 2 names), got cogg");
   EXPECT_EQ(refusal("row = \"cog\"", "row = \"softmax\""),
             "x.toml: claim ahead: against: expected another row, got softmax");
   EXPECT_EQ(refusal("below = 0", "below = 0\nabove = 0"),
@@ -90,7 +90,7 @@ TEST(TrainedExperiment, RefusesInOneLine) {
   EXPECT_EQ(refusal("at = [0.1, 1]", "at = [0.1]"),
             "x.toml: source: table: at: expected 2 values, a column each, got 1");
   EXPECT_EQ(refusal("variant = \"softmax\"", "variant = \"soft\""),
-            "x.toml: source: table: rows: variant: expected one of softmax, cog, got soft");
+            "x.toml: source: table: rows: variant: expected softmax (the nearest of 2 names), got soft");
   EXPECT_EQ(refusal("[desk]", "[[claim]]\nid = \"ahead\"\nsays = \"a\"\nrow = \"cog\"\nabove = 1\n[desk]"),
             "x.toml: claim: expected each id once, got ahead twice");
 }
@@ -125,7 +125,7 @@ TEST(TrainedExperiment, NumbersAreThoseOfTheRuns) {
   EXPECT_EQ(number_of_run(comparison, run, {.measure = "train_loss"}), 3.25);
   EXPECT_EQ(number_of_run(comparison, nullptr, {}), std::nullopt);
   EXPECT_EQ(usage_error_of([&] { number_of_run(comparison, run, {.measure = "held_out"}); }),
-            "measure: expected one of train_loss, held_out_loss, got held_out");
+            "measure: expected held_out_loss (the nearest of 2 names), got held_out");
 }
 
 TEST(TrainedExperiment, ClaimsAreDecidedOnPairedSeeds) {
