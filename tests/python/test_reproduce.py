@@ -155,7 +155,7 @@ def test_two_at_once_both_end_whole(reproduce, work, first):
 
 
 def test_minutes_decide_the_steps_once(reproduce, work):
-    done = reproduce(EXPERIMENT, *SMALL[:2], *SMALL[4:], "--minutes", 0.1, "--text", "text.txt", "--out", "timed", "--models", "timed-models")
+    done = reproduce(EXPERIMENT, "--seeds", 1, *SMALL[4:], "--minutes", 0.1, "--text", "text.txt", "--out", "timed", "--models", "timed-models")
     assert done.returncode == 0, done.stderr
     steps = found(work / "timed")["steps"]
     assert steps >= 200 and json.loads((work / "timed/request.json").read_text())["steps"] == steps
@@ -182,7 +182,9 @@ def test_all_of_a_source_give_an_index(reproduce, work, cogwheel_in):
     assert done.returncode == 1
     text = (work / "s2/sources.md").read_text()
     lines = [line for line in text.splitlines() if line.startswith("| s2/")]
-    assert "finding of copy" in lines[0] and "contradicts" in lines[0]  # what disagrees comes first
+    verdicts = [line.rsplit("|", 2)[1].strip() for line in lines[: text.split("## Experiments")[0].count("\n| s2/")]]
+    assert verdicts == sorted(verdicts, key=["contradicts", "cannot tell", "agrees"].index)  # what disagrees comes first
+    assert any("finding of copy" in line and "contradicts" in line for line in lines) and {"contradicts", "agrees"} <= set(verdicts)
     assert sum("| s2/capacity |" in line for line in lines) >= 3
     assert any("s2/length" in line and "no result: " in line for line in lines)
     assert "What the sources claim, and what was found" in (work / "s2/report.html").read_text()
@@ -194,7 +196,7 @@ def test_all_of_a_source_give_an_index(reproduce, work, cogwheel_in):
         (["s1/convergance"], "experiment: expected s1/convergence (the nearest of ", 2),
         ([], "experiment: expected a name, as `cogwheel list experiments` shows them, or --resume DIR, got neither", 2),
         ([EXPERIMENT, "--scale", "wall"], "--scale: expected desk or paper, got wall", 2),
-        ([EXPERIMENT, "--set", "model.windw=3"], "--set: expected a key of a configuration, nearest: ", 2),
+        ([EXPERIMENT, "--set", "model.windw=3"], "--set: key: expected model.window, ", 2),
         (["--resume", "text.txt"], "text.txt: expected the folder of an experiment that trains, got no request.json in it", 1),
         (["s2/capacity", "--seeds", "2"], "s2/capacity: expected no options but --set, --out and --overwrite, as it is a lab, got ", 2),
         ([EXPERIMENT, "--resume", "x", "--seeds", "2"], "", 2),
