@@ -342,7 +342,7 @@ def test_handwriting(small):
         (["s2/projection", "--set", "points"], "--set: expected key=value, got points"),
         (["s2/local-noise", "--set", "window=64", "--out", "out"], "lengths: expected two at least, all above the window of 64, got 8 from 32"),
         (["s2/capacity", "--out", "."], ".: expected "),
-        ([], "reproduce: expected experiment, got nothing"),
+        ([], "experiment: expected a name, as `cogwheel list experiments` shows them, or --resume DIR, got neither"),
     ],
 )
 def test_refusals_are_one_line(words, message, cogwheel_executable, tmp_path):
