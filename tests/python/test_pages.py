@@ -140,6 +140,27 @@ def test_viewers(folder, run, trained, browser, runs, text, second):
     expect_sound(browser, page_of(folder, "view.html"))
 
 
+def test_experiments(folder, run, browser):
+    """An experiment that trains, its comparison of rows, and the index of several, one of which found what nobody would."""
+    text = next(folder.glob("text *"))
+    run("reproduce", "s1/convergence", "--text", text.name, "--seeds", 2, "--steps", 4, "--set", "model.width=16", "--set", "model.heads=2",
+        "--set", "data.vocabulary=260", "--models", "stored", "--out", "reproduced")  # fmt: skip
+    expect_sound(browser, page_of(folder, "reproduced/report.html"))
+    expect_sound(browser, page_of(folder, "reproduced/comparison/report.html"))
+    found = json.loads((folder / "reproduced/results.json").read_text())
+    for claim in found["claims"]:
+        claim["says"] = claim["expected"] = HOSTILE
+    found["answer"] = found["source"]["place"] = LONG
+    place = folder / "index/s1"
+    for name in ("convergence", "phi"):
+        (place / name).mkdir(parents=True)
+        (place / name / ".cogwheel").write_text("reproduction\n")
+        (place / name / "results.json").write_text(json.dumps(found))
+    (folder / "index/.cogwheel").write_text("reproductions\n")
+    run("reproduce", "s1", "--out", "index", "--index")
+    expect_sound(browser, page_of(folder, "index/report.html"))
+
+
 @pytest.mark.parametrize("task", ["images", "diffusion", "language_modelling"])
 def test_comparisons(folder, run, trained, browser, task):
     """What lies in the folder of a comparison may be anyone's, and the report is written again of it."""

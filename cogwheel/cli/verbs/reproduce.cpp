@@ -39,7 +39,7 @@ constexpr std::string_view index_kind = "reproductions";
 struct ReproduceArguments {
   reproduce::ReproductionRequest request;
   std::string out, resume, models = "runs/models";
-  bool overwrite = false, retrain = false, dry_run = false;
+  bool overwrite = false, retrain = false, dry_run = false, index = false;
 };
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -269,7 +269,9 @@ void reproduce_several(const std::vector<Experiment>& all, const ReproduceArgume
         .name = found.name, .source = {}, .question = found.summary, .answer = {}, .created = {}};
     try {
       std::error_code problem;
-      if (!lab || arguments.retrain || !fs::exists(results, problem)) run_experiment(found, one);
+      const bool there = fs::exists(results, problem);
+      if (!arguments.index && (!lab || arguments.retrain || !there)) run_experiment(found, one);
+      if (arguments.index && !there) continue;
       indexed = reproduce::parse_indexed(read_file(results), results.string());
     } catch (const Interrupted&) {
       throw;
@@ -306,6 +308,8 @@ void reproduce_named(ReproduceArguments& arguments) {
     for (std::string& path : *paths) path = runs::recorded_path(path, "--text");
   if (const std::vector<Experiment> several = experiments_of(arguments.request.experiment); !several.empty())
     return reproduce_several(several, arguments);
+  if (arguments.index)
+    throw UsageError(expected_got("--index", "all experiments, or those of a source", arguments.request.experiment));
   run_experiment(find_reproduction(arguments.request.experiment), arguments);
 }
 
