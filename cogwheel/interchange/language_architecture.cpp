@@ -61,7 +61,16 @@ void skip_language_keys(ForeignConfig& config) {
                "task_specific_params",
                "id2label",
                "label2id",
-               "num_labels"});
+               "num_labels",
+               // What published files have beside: of SmolLM, the first LLaMA, GPT-2 medium and XL, and by Unsloth.
+               "is_llama_config",
+               "transformers.js_config",
+               "max_sequence_length",
+               "n_special",
+               "predict_special_tokens",
+               "output_past",
+               "unsloth_fixed",
+               "unsloth_version"});
   config.expect("is_decoder", false);
   config.expect("is_encoder_decoder", false);
   config.expect("add_cross_attention", false);

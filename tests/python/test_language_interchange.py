@@ -199,6 +199,47 @@ def test_bad_configurations_are_refused_by_the_key(program, whole_folder, change
     assert not (program.work / "never").exists()
 
 
+def imported_options(program, folder, name):
+    program("import", folder, "--out", program.work / name)
+    return cogwheel.load(program.work / name).options
+
+
+def with_keys(program, model, name, changes):
+    """A folder of the model whose config.json has `changes`; of what is None, nothing."""
+    folder = program.work / name
+    model.save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text()) | changes
+    (folder / "config.json").write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
+    return folder
+
+
+def test_what_a_configuration_leaves_out_is_as_transformers_has_it(program):
+    for name in ("Llama", "DiffLlama"):
+        config = getattr(transformers, name + "Config")(**GROUPED)
+        model = transformers.AutoModelForCausalLM.from_config(config)
+        folder = with_keys(program, model, f"bare-{name}", {"rms_norm_eps": None})
+        assert (imported_options(program, folder, f"of-bare-{name}")["norm_epsilon"] or 1e-6) == config.rms_norm_eps
+    model = transformers.MistralForCausalLM(transformers.MistralConfig(**SIZES | {"num_key_value_heads": 4}))
+    folder = with_keys(program, model, "null-heads", {})
+    (folder / "config.json").write_text(json.dumps(json.loads((folder / "config.json").read_text()) | {"num_key_value_heads": None}))
+    assert imported_options(program, folder, "of-null-heads")["key_value_heads"] == 0
+
+
+def test_keys_of_published_files_that_say_nothing_are_read(program):
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**GROUPED))
+    beside = {"is_llama_config": True, "rope_interleaved": False, "transformers.js_config": {}, "use_mrope": False, "unsloth_fixed": True}
+    imported_options(program, with_keys(program, model, "published", beside), "of-published")
+    done = program("import", with_keys(program, model, "interleaved", {"rope_interleaved": True}), "--out", program.work / "never", fails=True)
+    assert "rope_interleaved: expected false" in done.stderr
+
+
+def test_layers_of_mistral_are_all_of_the_kind_that_its_window_says(program):
+    model = transformers.MistralForCausalLM(transformers.MistralConfig(**GROUPED | {"sliding_window": 5}))
+    folder = with_keys(program, model, "full-layers", {"layer_types": ["full_attention"] * 2})
+    done = program("import", folder, "--out", program.work / "never", fails=True)
+    assert "layer_types: expected sliding_attention in every layer" in done.stderr
+
+
 def test_configurations_of_transformers_4_say_the_same(program, whole_folder):
     folder = program.work / "older"
     folder.mkdir()

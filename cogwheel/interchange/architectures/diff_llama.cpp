@@ -10,7 +10,7 @@ namespace cogwheel::interchange::diff_llama {
 namespace {
 
 constexpr const char *name = "DiffLlamaForCausalLM", *model_type = "diffllama";
-constexpr LlamaDefaults defaults{2048, 8192, 16, 32, 0, 2048, 0};
+constexpr LlamaDefaults defaults{2048, 8192, 16, 32, 0, 2048, 0, 1e-5};
 
 ForeignModel read(ForeignConfig& config, const std::filesystem::path& folder) {
   config.expect("model_type", model_type);
