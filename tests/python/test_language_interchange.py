@@ -165,6 +165,18 @@ def test_what_no_architecture_has_goes_out_with_code_and_is_refused_by_name(prog
         assert type(model_in(program.work / f"own_{name}", trust_remote_code=True)).__name__ == "CogwheelForCausalLM"
 
 
+def test_an_architecture_of_another_form_is_refused_by_the_key_and_an_unknown_one_as_wrong_usage(program):
+    config = TRAIN.format(task="language_modelling", data="", mechanism="softmax", layers=1, model='context = 16\nform = "llama"', width=32)
+    run = program.train("of-llamas-form", config, "--text", "text.txt")
+    done = program("export", run, "--as", "GPT2LMHeadModel", "--out", program.work / "never", fails=True)
+    assert "model.norm: expected layer, as in every GPT2LMHeadModel, got rms" in done.stderr
+    done = program("export", run, "--as", "GPT3", "--out", program.work / "never", fails=True)
+    assert done.returncode == 2 and "export: --as: expected" in done.stderr
+    query_normed = program.train("of-qwens-form", config.replace("form =", "query_key_norm = true\nform ="), "--text", "text.txt")
+    done = program("export", query_normed, "--as", "CogwheelForCausalLM", "--out", program.work / "asked")
+    assert "expected false" not in done.stdout + done.stderr  # no key stood in the way of Qwen3ForCausalLM
+
+
 @pytest.fixture(scope="module")
 def whole_folder(program):
     torch.manual_seed(2)

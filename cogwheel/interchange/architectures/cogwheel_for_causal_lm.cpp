@@ -111,7 +111,7 @@ Architecture cogwheel_for_causal_lm() {
   return {own::name,       "any language model, by code beside its weights and the package cogwheel (transformers)",
           own::is_of_kind, own::lack,
           own::tensors,    own::read,
-          own::write};
+          own::write,      true};
 }
 
 }  // namespace cogwheel::interchange

@@ -85,7 +85,7 @@ Architecture diff_llama_for_causal_lm() {
   return {diff_llama::name,    "Llama with differential attention (transformers)",
           is_llama_form,       diff_llama::lack,
           diff_llama::tensors, diff_llama::read,
-          diff_llama::write};
+          diff_llama::write,   true};
 }
 
 }  // namespace cogwheel::interchange

@@ -163,7 +163,8 @@ Architecture architecture() {
           .tensors = [](const runs::ModelOptions& model) { return tensors_of(model, relative); },
           .read = [](ForeignConfig& config,
                      const std::filesystem::path& folder) { return read_relative(config, folder, relative); },
-          .write = [](ModelToWrite& model) { return write_relative(model, relative); }};
+          .write = [](ModelToWrite& model) { return write_relative(model, relative); },
+          .is_language_model = true};
 }
 
 }  // namespace

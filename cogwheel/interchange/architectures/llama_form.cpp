@@ -92,7 +92,8 @@ LanguageModelOptions read_llama_form(ForeignConfig& config, const LlamaDefaults&
   options.feed_forward = config.whole("intermediate_size", defaults.hidden, sizes);
   options.context = config.whole("max_position_embeddings", defaults.context, {1, 1 << 24});
   options.dropout = config.number("attention_dropout", 0, {.min = 0, .max = 1, .max_excluded = true});
-  set_norm_epsilon(options, config.number("rms_norm_eps", defaults.norm_epsilon, {.min = 0, .max = 1, .min_excluded = true}));
+  set_norm_epsilon(options,
+                   config.number("rms_norm_eps", defaults.norm_epsilon, {.min = 0, .max = 1, .min_excluded = true}));
   options.tied_head = config.yes("tie_word_embeddings", false);
   config.expect("hidden_act", "silu");
   read_rotary(config, options);
