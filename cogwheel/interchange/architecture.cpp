@@ -6,6 +6,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
+#include "cogwheel/interchange/language_architecture.h"
 #include "cogwheel/runs/class_names.h"
 
 namespace cogwheel::interchange {
@@ -35,7 +36,9 @@ const Architecture& find_architecture(std::string_view name, std::string_view wh
 const Architecture& architecture_of(const runs::ModelOptions& model, std::string_view what, std::string_view name) {
   std::string lack;
   for (const Architecture& each : architectures()) {
-    if ((!name.empty() && each.name != name) || !each.is(model)) continue;
+    if (!name.empty() && each.name != name) continue;
+    const bool asked = !name.empty() && each.is_language_model && language_options(model) != nullptr;
+    if (!each.is(model) && !asked) continue;
     const std::string of_this = each.lack(model);
     if (of_this.empty()) return each;
     if (lack.empty()) lack = of_this;

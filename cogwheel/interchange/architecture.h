@@ -49,6 +49,7 @@ struct Architecture {
   ForeignModel (*read)(ForeignConfig& config, const std::filesystem::path& folder);
   // config.json and the other files. May add to the model what the architecture needs more, such as a token.
   WrittenModel (*write)(ModelToWrite& model);
+  bool is_language_model = false;  // then `lack` has a line about those of every other form too
 };
 
 std::span<const Architecture> architectures();

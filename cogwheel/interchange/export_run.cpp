@@ -59,6 +59,15 @@ std::string with_dtype(const std::string& config, std::string_view dtype) {
   return json.dump(2) + "\n";
 }
 
+// An option's value, where a file's name would say what the file has.
+void expect_architecture(const std::string& name) {
+  try {
+    find_architecture(name, "export: --as");
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+}
+
 }  // namespace
 
 ExportedModel foreign_model(const runs::RunConfig& config, const NamedTensors& weights,
@@ -97,7 +106,7 @@ ExportedModel export_run(const runs::RunFolder& run, const std::filesystem::path
                          const ExportOptions& options) {
   check(options.weights);
   expect_room(folder, export_kind, options.overwrite);
-  if (!options.as.empty()) find_architecture(options.as, "export: --as");
+  if (!options.as.empty()) expect_architecture(options.as);
   const runs::RunConfig config = runs::load_config(run.config_path());
   architecture_of(config.model, run.path().string(), options.as);
   const std::shared_ptr<torch::nn::Module> module = runs::make_model(config.model);

@@ -41,27 +41,13 @@ void set_head_norm_epsilon(LanguageModelOptions& options, double epsilon) {
 }
 
 void skip_language_keys(ForeignConfig& config) {
-  config.skip({"bos_token_id",
-               "eos_token_id",
-               "pad_token_id",
-               "transformers_version",
-               "torch_dtype",
-               "dtype",
-               "initializer_range",
-               "use_cache",
-               "tokenizer_class",
-               "attn_implementation",
-               "pretraining_tp",
-               "gradient_checkpointing",
-               "output_attentions",
-               "output_hidden_states",
-               "return_dict",
-               "torchscript",
-               "chunk_size_feed_forward",
-               "task_specific_params",
-               "id2label",
-               "label2id",
-               "num_labels"});
+  config.skip({"bos_token_id", "eos_token_id", "pad_token_id", "transformers_version", "torch_dtype", "dtype",
+               "initializer_range", "use_cache", "tokenizer_class", "attn_implementation", "pretraining_tp",
+               "gradient_checkpointing", "output_attentions", "output_hidden_states", "return_dict", "torchscript",
+               "chunk_size_feed_forward", "task_specific_params", "id2label", "label2id", "num_labels",
+               // What published files have beside: of SmolLM, the first LLaMA, GPT-2 medium and XL, and by Unsloth.
+               "is_llama_config", "transformers.js_config", "max_sequence_length", "n_special",
+               "predict_special_tokens", "output_past", "unsloth_fixed", "unsloth_version"});
   config.expect("is_decoder", false);
   config.expect("is_encoder_decoder", false);
   config.expect("add_cross_attention", false);

@@ -160,6 +160,55 @@ def test_attentions_are_signed(exported):
         model(tokens, output_attentions=True, use_cache=True)
 
 
+@pytest.mark.parametrize("mechanism", ["gla+cog", "cog+polynomial"])
+def test_attentions_and_states_of_padded_texts_are_those_of_each_alone(mechanism, exported):
+    model, tokens = opened(exported(mechanism)[1]), some_tokens(3, 30)
+    inside = [slice(7, 30), slice(0, 30), slice(0, 23)]  # two of equal length
+    mask = torch.zeros_like(tokens)
+    for text, part in enumerate(inside):
+        mask[text, part] = 1
+    with torch.no_grad():
+        found = model(tokens, attention_mask=mask, output_attentions=True, output_hidden_states=True)
+        alone = [model(tokens[text : text + 1, part], output_attentions=True, output_hidden_states=True) for text, part in enumerate(inside)]
+    for layer, weights in enumerate(found.attentions):
+        assert (weights is None) == (alone[0].attentions[layer] is None)
+        for text, part in enumerate(inside if weights is not None else []):
+            expected = torch.zeros(4, 30, 30)
+            expected[:, part, part] = alone[text].attentions[layer][0]
+            expect_near(weights[text], expected, 1e-6)
+    for states, *of_each in zip(found.hidden_states, *(one.hidden_states for one in alone), strict=True):
+        for text, part in enumerate(inside):
+            expect_near(states[text, part], of_each[text][0])
+
+
+def test_what_generate_cannot_do_is_said_in_a_line_and_a_cache_goes_on(exported):
+    model, tokens, ends = opened(exported("gla+cog")[1]), some_tokens(2, 40), {"do_sample": False, "eos_token_id": None, "pad_token_id": 255}
+    behind = torch.ones_like(tokens)
+    behind[0, 30:] = 0
+    with pytest.raises(ValueError, match="expected padding before texts that go on"):
+        model.generate(tokens, attention_mask=behind, max_new_tokens=1, **ends)
+    with pytest.raises(ValueError, match=r"tokens: expected at most 0 after those in the cache \(a context of 96\), got 1"):
+        model.generate(tokens, max_new_tokens=60, **ends)
+    with pytest.raises(NotImplementedError, match="resize_token_embeddings: expected the 256 tokens"):
+        model.resize_token_embeddings(300)
+    begun = model.generate(tokens[:1, :20], max_new_tokens=5, return_dict_in_generate=True, **ends)
+    longer = torch.cat([begun.sequences, tokens[:1, 20:26]], 1)
+    assert torch.equal(model.generate(longer, cache=begun.cache, max_new_tokens=5, **ends), model.generate(longer, max_new_tokens=5, **ends))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_models_have_the_type_of_numbers_that_is_asked_for(dtype, exported):
+    _, folder = exported("gla+softmax")
+    tokens = some_tokens(2, 24)
+    config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=True)
+    made = transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=True, dtype=dtype)
+    assert {parameter.dtype for parameter in made.parameters()} == {dtype}
+    with torch.no_grad():
+        found, expected = opened(folder, dtype=dtype)(tokens).logits, opened(folder)(tokens).logits
+    assert found.dtype == dtype
+    assert (found - expected).norm() <= (0.02 if dtype is torch.bfloat16 else 1e-5) * expected.norm()
+
+
 class LossOfTargets(torch.nn.Module):
     """Of a model of transformers, as trainings of tests call models."""
 
@@ -226,6 +275,12 @@ def test_an_import_of_the_export_is_the_run(mechanism, exported, place):
     one, other = (read_tensors(each / "checkpoint.safetensors") for each in (run, back))
     weights = {name for name in one if name.startswith("model.")}
     assert weights and all(torch.equal(one[name], other[name]) for name in weights)
+    saved = place.folder / f"{run.name}-saved"  # as transformers writes it
+    opened(folder).save_pretrained(saved)
+    done = place("import", saved, "--out", place.folder / f"{run.name}-of-saved")
+    assert done.returncode == 0, done.stderr
+    other = read_tensors(place.folder / f"{run.name}-of-saved" / "checkpoint.safetensors")
+    assert all(torch.equal(one[name], other[name]) for name in weights)
     again = place.folder / f"{run.name}-again"
     assert place("export", back, "--out", again).returncode == 0
     for name in ("config.json", "model.safetensors", "modeling_cogwheel.py"):

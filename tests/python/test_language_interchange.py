@@ -165,6 +165,18 @@ def test_what_no_architecture_has_goes_out_with_code_and_is_refused_by_name(prog
         assert type(model_in(program.work / f"own_{name}", trust_remote_code=True)).__name__ == "CogwheelForCausalLM"
 
 
+def test_an_architecture_of_another_form_is_refused_by_the_key_and_an_unknown_one_as_wrong_usage(program):
+    config = TRAIN.format(task="language_modelling", data="", mechanism="softmax", layers=1, model='context = 16\nform = "llama"', width=32)
+    run = program.train("of-llamas-form", config, "--text", "text.txt")
+    done = program("export", run, "--as", "GPT2LMHeadModel", "--out", program.work / "never", fails=True)
+    assert "model.norm: expected layer, as in every GPT2LMHeadModel, got rms" in done.stderr
+    done = program("export", run, "--as", "GPT3", "--out", program.work / "never", fails=True)
+    assert done.returncode == 2 and "export: --as: expected" in done.stderr
+    query_normed = program.train("of-qwens-form", config.replace("form =", "query_key_norm = true\nform ="), "--text", "text.txt")
+    done = program("export", query_normed, "--as", "CogwheelForCausalLM", "--out", program.work / "asked")
+    assert "expected false" not in done.stdout + done.stderr  # no key stood in the way of Qwen3ForCausalLM
+
+
 @pytest.fixture(scope="module")
 def whole_folder(program):
     torch.manual_seed(2)
@@ -197,6 +209,47 @@ def test_bad_configurations_are_refused_by_the_key(program, whole_folder, change
     done = program("import", folder, "--out", program.work / "never", fails=True)
     assert said in done.stderr and done.stderr.count("\n") == 1, done.stderr
     assert not (program.work / "never").exists()
+
+
+def imported_options(program, folder, name):
+    program("import", folder, "--out", program.work / name)
+    return cogwheel.load(program.work / name).options
+
+
+def with_keys(program, model, name, changes):
+    """A folder of the model whose config.json has `changes`; of what is None, nothing."""
+    folder = program.work / name
+    model.save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text()) | changes
+    (folder / "config.json").write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
+    return folder
+
+
+def test_what_a_configuration_leaves_out_is_as_transformers_has_it(program):
+    for name in ("Llama", "DiffLlama"):
+        config = getattr(transformers, name + "Config")(**GROUPED)
+        model = transformers.AutoModelForCausalLM.from_config(config)
+        folder = with_keys(program, model, f"bare-{name}", {"rms_norm_eps": None})
+        assert (imported_options(program, folder, f"of-bare-{name}")["norm_epsilon"] or 1e-6) == config.rms_norm_eps
+    model = transformers.MistralForCausalLM(transformers.MistralConfig(**SIZES | {"num_key_value_heads": 4}))
+    folder = with_keys(program, model, "null-heads", {})
+    (folder / "config.json").write_text(json.dumps(json.loads((folder / "config.json").read_text()) | {"num_key_value_heads": None}))
+    assert imported_options(program, folder, "of-null-heads")["key_value_heads"] == 0
+
+
+def test_keys_of_published_files_that_say_nothing_are_read(program):
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**GROUPED))
+    beside = {"is_llama_config": True, "rope_interleaved": False, "transformers.js_config": {}, "use_mrope": False, "unsloth_fixed": True}
+    imported_options(program, with_keys(program, model, "published", beside), "of-published")
+    done = program("import", with_keys(program, model, "interleaved", {"rope_interleaved": True}), "--out", program.work / "never", fails=True)
+    assert "rope_interleaved: expected false" in done.stderr
+
+
+def test_layers_of_mistral_are_all_of_the_kind_that_its_window_says(program):
+    model = transformers.MistralForCausalLM(transformers.MistralConfig(**GROUPED | {"sliding_window": 5}))
+    folder = with_keys(program, model, "full-layers", {"layer_types": ["full_attention"] * 2})
+    done = program("import", folder, "--out", program.work / "never", fails=True)
+    assert "layer_types: expected sliding_attention in every layer" in done.stderr
 
 
 def test_configurations_of_transformers_4_say_the_same(program, whole_folder):

@@ -6,6 +6,8 @@
 #include <cctype>
 #include <cmath>
 
+#include "cogwheel/core/wording/article.h"
+
 namespace cogwheel::compare {
 namespace {
 
@@ -78,12 +80,6 @@ bool is_ordinary(std::string_view word) {
                                                "Softmax", "Squared", "Symmetric", "Uniform"};
   if (word.ends_with(',')) word.remove_suffix(1);
   return std::find(std::begin(words), std::end(words), word) != std::end(words);
-}
-
-// "a held-out loss", "an accuracy".
-std::string with_article(const std::string& noun) {
-  const bool vowel = noun.find_first_of("aeiou") == 0;
-  return (vowel ? "an " : "a ") + noun;
 }
 
 std::string early(const Comparison& comparison) { return comparison.early_in_training() ? ", early in training," : ""; }

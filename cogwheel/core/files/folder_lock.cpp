@@ -13,6 +13,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/core/wording/article.h"
 
 namespace cogwheel {
 namespace fs = std::filesystem;
@@ -57,7 +58,7 @@ void mark(int descriptor, const fs::path& folder, std::string_view kind) {
   const std::string marked = marked_kind(descriptor), text = std::string(kind) + "\n";
   if (marked == kind) return;
   if (!kind.starts_with(marked) && names_in(folder).size() > 1)
-    throw Error(expected_got(folder.string(), "a " + std::string(kind), "a " + marked));
+    throw Error(expected_got(folder.string(), with_article(kind), with_article(marked)));
   if (::ftruncate(descriptor, 0) != 0 ||
       ::pwrite(descriptor, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()) ||
       ::fsync(descriptor) != 0)
@@ -76,7 +77,7 @@ std::string folder_kind(const fs::path& folder) {
 
 FolderLock::FolderLock(const fs::path& folder, std::string_view kind)
     : FolderLock(folder, kind, [&] {
-        throw Error(expected_got(folder.string(), "a " + std::string(kind) + " that is not in use",
+        throw Error(expected_got(folder.string(), with_article(kind) + " that is not in use",
                                  "one that another process is using"));
       }) {}
 
@@ -127,8 +128,9 @@ void expect_room(const fs::path& folder, std::string_view kind, bool overwrite) 
   if (!overwrite) throw UsageError(expected_got(folder.string(), "a new or empty folder (or --overwrite)", got));
   const std::string marked = folder_kind(folder);
   if (marked != kind)
-    throw UsageError(expected_got(folder.string(), "a " + std::string(kind) + " to overwrite",
-                                  marked.empty() ? got + " and no " + std::string(folder_marker) : "a " + marked));
+    throw UsageError(
+        expected_got(folder.string(), with_article(kind) + " to overwrite",
+                     marked.empty() ? got + " and no " + std::string(folder_marker) : with_article(marked)));
 }
 
 std::shared_ptr<const FolderLock> take_folder(const fs::path& folder, std::string_view kind, bool overwrite) {

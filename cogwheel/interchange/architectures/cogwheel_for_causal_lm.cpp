@@ -61,6 +61,7 @@ ForeignModel read(ForeignConfig& config, const std::filesystem::path& folder) {
   for_each_key(options, [&](const std::string& key, auto* value) { read_key(model, key, value); });
   model.finish();
   config.skip({"auto_map"});
+  config.expect("tie_word_embeddings", false);  // the embedding is one parameter
   skip_language_keys(config);
   return language_run(options, folder);
 }
@@ -74,11 +75,15 @@ TensorTable tensors(const runs::ModelOptions& model) {
 WrittenModel write(ModelToWrite& model) {
   LanguageModelOptions options = *language_options(model.config.model);
   std::string why;
-  for (const Architecture& other : architectures())
-    if (other.name != name && why.empty() && other.is(model.config.model)) {
-      why = other.lack(model.config.model);
-      if (why.empty()) break;
+  for (const Architecture& other : architectures()) {
+    if (other.name == name || !other.is(model.config.model)) continue;
+    const std::string lack = other.lack(model.config.model);
+    if (lack.empty()) {  // the name was asked for
+      why.clear();
+      break;
     }
+    if (why.empty()) why = lack;
+  }
   auto keys = nlohmann::ordered_json::object();
   for_each_key(options, [&](const std::string& key, const auto* value) { keys[key] = *value; });
   nlohmann::ordered_json config;
@@ -107,7 +112,7 @@ Architecture cogwheel_for_causal_lm() {
   return {own::name,       "any language model, by code beside its weights and the package cogwheel (transformers)",
           own::is_of_kind, own::lack,
           own::tensors,    own::read,
-          own::write};
+          own::write,      true};
 }
 
 }  // namespace cogwheel::interchange

@@ -10,7 +10,7 @@ namespace cogwheel::interchange::diff_llama {
 namespace {
 
 constexpr const char *name = "DiffLlamaForCausalLM", *model_type = "diffllama";
-constexpr LlamaDefaults defaults{2048, 8192, 16, 32, 0, 2048, 0};
+constexpr LlamaDefaults defaults{2048, 8192, 16, 32, 0, 2048, 0, 1e-5};
 
 ForeignModel read(ForeignConfig& config, const std::filesystem::path& folder) {
   config.expect("model_type", model_type);
@@ -85,7 +85,7 @@ Architecture diff_llama_for_causal_lm() {
   return {diff_llama::name,    "Llama with differential attention (transformers)",
           is_llama_form,       diff_llama::lack,
           diff_llama::tensors, diff_llama::read,
-          diff_llama::write};
+          diff_llama::write,   true};
 }
 
 }  // namespace cogwheel::interchange

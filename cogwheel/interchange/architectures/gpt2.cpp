@@ -123,7 +123,7 @@ Architecture gpt2_lm_head_model() {
   return {gpt2::name,       "a language model with learned positions, LayerNorm and GELU (transformers)",
           gpt2::is_of_kind, gpt2::lack,
           gpt2::tensors,    gpt2::read,
-          gpt2::write};
+          gpt2::write,      true};
 }
 
 }  // namespace cogwheel::interchange

@@ -55,11 +55,11 @@ std::int64_t read_window(ForeignConfig& config, const Relative& relative, std::i
   constexpr std::int64_t default_window = 4096, default_first = 28;
   const bool is_null = config.is_null("sliding_window");
   const std::int64_t window = config.whole("sliding_window", default_window, {1, std::int64_t{1} << 40});
+  const std::vector<std::string> types = config.words("layer_types", {"full_attention", "sliding_attention"});
   bool slides = !is_null;
   if (relative.switches_window) {
     slides = config.yes("use_sliding_window", false) && !is_null;
     const std::int64_t first = config.whole("max_window_layers", default_first, {0, 1 << 20});
-    const std::vector<std::string> types = config.words("layer_types", {"full_attention", "sliding_attention"});
     if (!types.empty()) {
       slides = types.front() == "sliding_attention";
       for (const std::string& type : types)
@@ -72,7 +72,9 @@ std::int64_t read_window(ForeignConfig& config, const Relative& relative, std::i
       slides = false;
     }
   } else {
-    config.skip({"layer_types"});
+    const std::string expected = slides ? "sliding_attention" : "full_attention";
+    for (const std::string& type : types)
+      if (type != expected) config.refuse("layer_types", expected + " in every layer, as sliding_window says", type);
   }
   return slides ? window : 0;
 }
@@ -161,7 +163,8 @@ Architecture architecture() {
           .tensors = [](const runs::ModelOptions& model) { return tensors_of(model, relative); },
           .read = [](ForeignConfig& config,
                      const std::filesystem::path& folder) { return read_relative(config, folder, relative); },
-          .write = [](ModelToWrite& model) { return write_relative(model, relative); }};
+          .write = [](ModelToWrite& model) { return write_relative(model, relative); },
+          .is_language_model = true};
 }
 
 }  // namespace

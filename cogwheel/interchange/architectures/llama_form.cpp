@@ -47,6 +47,8 @@ void read_rotary(ForeignConfig& config, LanguageModelOptions& options) {
     found = keys;
   }
   config.skip({"rope_parameters", "rope_scaling"});
+  config.expect("rope_interleaved", false);
+  config.expect("use_mrope", false);
   options.position = "rotary_halves";
   options.rotary_base = found ? found->base : base;
   if (found) options.rotary_scaling = found->scaling;
@@ -81,15 +83,17 @@ LanguageModelOptions read_llama_form(ForeignConfig& config, const LlamaDefaults&
   options.width = config.whole("hidden_size", defaults.width, sizes);
   options.layers = config.whole("num_hidden_layers", defaults.layers, {1, 10'000});
   options.heads = config.whole("num_attention_heads", defaults.heads, sizes);
-  options.key_value_heads = config.whole(
-      "num_key_value_heads", defaults.key_value_heads > 0 ? defaults.key_value_heads : options.heads, sizes);
+  const bool as_many = defaults.key_value_heads == 0 || config.is_null("num_key_value_heads");
+  options.key_value_heads =
+      config.whole("num_key_value_heads", as_many ? options.heads : defaults.key_value_heads, sizes);
   if (options.key_value_heads == options.heads) options.key_value_heads = 0;
   options.head_dim = config.whole("head_dim", defaults.head_dim, {0, 1 << 20});
   if (options.head_dim * options.heads == options.width) options.head_dim = 0;
   options.feed_forward = config.whole("intermediate_size", defaults.hidden, sizes);
   options.context = config.whole("max_position_embeddings", defaults.context, {1, 1 << 24});
   options.dropout = config.number("attention_dropout", 0, {.min = 0, .max = 1, .max_excluded = true});
-  set_norm_epsilon(options, config.number("rms_norm_eps", 1e-6, {.min = 0, .max = 1, .min_excluded = true}));
+  set_norm_epsilon(options,
+                   config.number("rms_norm_eps", defaults.norm_epsilon, {.min = 0, .max = 1, .min_excluded = true}));
   options.tied_head = config.yes("tie_word_embeddings", false);
   config.expect("hidden_act", "silu");
   read_rotary(config, options);

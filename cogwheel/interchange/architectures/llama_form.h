@@ -12,6 +12,7 @@ namespace cogwheel::interchange {
 // Of a configuration that lacks them. 0 key heads: as many as heads; 0 head_dim: width / heads.
 struct LlamaDefaults {
   std::int64_t width, hidden, layers, heads, key_value_heads, context, head_dim;
+  double norm_epsilon = 1e-6;
 };
 
 // A model that is normed by RMSNorm, before SwiGLU.

@@ -200,6 +200,11 @@ class LanguageModel(Model):
         """Whether texts end with the context: not where no layer keeps keys and no table has positions."""
         return hasattr(self, "position_embedding") or any(not layer.is_recurrent or layer.attention._description["number"] for layer in self.layers)
 
+    @property
+    def _has_places(self) -> bool:
+        """Whether a table says where tokens stand, in the stream or in queries and keys."""
+        return self.keeps_tokens and self.options["position"] in ("learned", "rotary", "rotary_halves")
+
     def _embedded(self, tokens: Tensor, positions: Tensor | None) -> Tensor:
         if tokens.dim() != 2:
             raise ValueError(f"tokens: expected [batch, tokens], got {list(tokens.shape)}")
@@ -245,6 +250,9 @@ class LanguageModel(Model):
                 raise ValueError(f"cache: expected {len(self.layers)} layers, got {len(cache)}")
             check_batch(cache, tokens, "language model")
             before = cache.lengths
+            room = self.context - max(before.tolist(), default=0)
+            if positions is None and self._has_places and tokens.shape[-1] > room:
+                raise ValueError(f"tokens: expected at most {max(room, 0)} after those in the cache (a context of {self.context}), got {tokens.shape[-1]}")
         try:
             hidden = self._normed(tokens, positions, key_lengths, cu_seqlens, cache)
         except (ValueError, TypeError):

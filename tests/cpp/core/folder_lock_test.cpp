@@ -85,6 +85,7 @@ TEST(FolderLock, TellsOneKindFromTheOther) {
   temporary.write("config.toml", "");
   EXPECT_EQ(refusal([&] { take_folder(path, "comparison", true); }),
             path + ": expected a comparison to overwrite, got a run");
+  EXPECT_EQ(refusal([&] { take_folder(path, "export", true); }), path + ": expected an export to overwrite, got a run");
   EXPECT_EQ(refusal([&] { FolderLock(path, "comparison"); }), path + ": expected a comparison, got a run");
 }
 

@@ -143,6 +143,9 @@ TEST(InterchangeRefuses, ToExportWhatNoArchitectureKnows) {
   language.model = tasks::language::LanguageModelOptions{.mechanism = "cog"};
   EXPECT_EQ(error_of([&] { foreign_model(language, {}, "run", "GPT2LMHeadModel"); }),
             "run: model.mechanism of layer 0: expected softmax, as in every GPT2LMHeadModel, got cog");
+  language.model = tasks::language::LanguageModelOptions{.mechanism = "softmax"};
+  EXPECT_EQ(error_of([&] { foreign_model(language, {}, "run", "LlamaForCausalLM"); }),
+            "run: model.norm: expected rms, as in every LlamaForCausalLM, got layer");
   EXPECT_EQ(error_of([&] { foreign_model(language, {}, "run", "BertForMaskedLM"); }),
             "run: expected a model of the form of BertForMaskedLM, got one of another");
 }

@@ -51,7 +51,7 @@ class CogwheelConfig(PretrainedConfig):
 class CogwheelCache:
     """What the layers keep of the tokens so far; ``width`` counts the columns of ``input_ids``, padding too."""
 
-    is_compileable = is_croppable = False
+    is_compileable, is_croppable, is_linear = False, False, (False,)
 
     def __init__(self, kept, width):
         self.kept, self.width = kept, width
@@ -77,7 +77,7 @@ class CogwheelForCausalLM(PreTrainedModel, GenerationMixin):
 
     def __init__(self, config):
         super().__init__(config)
-        self.model = LanguageModel(**config.options())
+        self.model = LanguageModel(**config.options(), dtype=torch.get_default_dtype())
         self._layers = range(config.num_hidden_layers)
         self._has_states = any(layer.is_recurrent for layer in self.model.layers)
         self._is_dense = not self.model.can_decode
@@ -99,10 +99,15 @@ class CogwheelForCausalLM(PreTrainedModel, GenerationMixin):
     def get_input_embeddings(self):
         return None  # a parameter, no module
 
-    def prepare_inputs_for_generation(self, input_ids, next_sequence_length=None, **kwargs):
+    def resize_token_embeddings(self, *sizes, **options):
+        raise NotImplementedError(f"resize_token_embeddings: expected the {self.config.vocab_size} tokens that the model was made for, got others")
+
+    def prepare_inputs_for_generation(self, input_ids, next_sequence_length=None, attention_mask=None, **kwargs):
+        if attention_mask is not None and not bool(attention_mask[:, -1].all()):
+            raise ValueError('attention_mask: expected padding before texts that go on (padding_side="left"), got some behind one')
         if self._is_dense:  # a function of the whole matrix of scores
-            return super().prepare_inputs_for_generation(input_ids, None, **kwargs | {"use_cache": False})
-        return super().prepare_inputs_for_generation(input_ids, next_sequence_length, **kwargs)
+            next_sequence_length, kwargs = None, kwargs | {"use_cache": False}
+        return super().prepare_inputs_for_generation(input_ids, next_sequence_length, attention_mask=attention_mask, **kwargs)
 
     def _read(self, tokens, attentions, hidden_states, cache):
         """What the head reads of whole texts, and by the names of hooks what else is wanted."""
@@ -138,16 +143,14 @@ class CogwheelForCausalLM(PreTrainedModel, GenerationMixin):
             made = made.index_put((rows,), hidden[group, back].masked_fill(outside[:, :, None], 0))
             for name, each in others.items():
                 if each.dim() == 4:
-                    each = each.transpose(1, 2)[group, back].transpose(1, 3)[group, back].permute(0, 3, 2, 1)  # both tokens
+                    each = each.transpose(1, 2)[group, back].transpose(1, 3)[group, back].permute(0, 2, 3, 1)  # both tokens
                     each = each.masked_fill(outside[:, None, :, None] | outside[:, None, None, :], 0)
                 else:
                     each = each[group, back].masked_fill(outside[:, :, None], 0)
                 found[name] = found[name].index_put((rows,), each)
             order += rows.tolist()
-        if by_length and cache is not None:
-            cache.layers = ModelCache.joined(caches).fork(torch.tensor(order).argsort()).layers
-        elif cache is not None:
-            cache.layers = caches[0].layers
+        if cache is not None:
+            cache.layers = (ModelCache.joined(caches).fork(torch.tensor(order).argsort()) if by_length else caches[0]).layers
             cache.crop(lengths.cpu())
         return made, found
 
@@ -171,14 +174,13 @@ class CogwheelForCausalLM(PreTrainedModel, GenerationMixin):
             cache = CogwheelCache(self.model.make_cache(len(input_ids)), 0)
         if labels is not None and cache is not None:
             raise ValueError("labels: expected a pass without a cache, which no derivative passes, got one with")
-        mask = None
-        if attention_mask is not None:
-            if attention_mask.shape != (len(input_ids), before + input_ids.shape[1]):
-                raise ValueError(f"attention_mask: expected [{len(input_ids)}, {before + input_ids.shape[1]}], got {list(attention_mask.shape)}")
-            mask = attention_mask[:, before:].bool()
-            mask = None if bool(mask.all()) else mask
+        mask = attention_mask
+        if mask is not None:
+            if mask.shape != (len(input_ids), before + input_ids.shape[1]):
+                raise ValueError(f"attention_mask: expected [{len(input_ids)}, {before + input_ids.shape[1]}], got {list(mask.shape)}")
+            mask = mask[:, before:].bool()
         kept = None if cache is None else cache.kept
-        if mask is None:
+        if mask is None or bool(mask.all()):
             hidden, found = self._read(input_ids, attentions, hidden_states, kept)
         elif before:
             raise ValueError("attention_mask: expected ones after the tokens in the cache, got padding")
@@ -186,8 +188,7 @@ class CogwheelForCausalLM(PreTrainedModel, GenerationMixin):
             hidden, found = self._read_padded(input_ids, mask, attentions, hidden_states, kept)
         if cache is not None:
             cache.width += input_ids.shape[1]
-        rows = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) and logits_to_keep else slice(None)
-        logits = self.model.unembed(hidden[:, rows if isinstance(logits_to_keep, int) else logits_to_keep])
+        logits = self.model.unembed(hidden[:, slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep])
         loss = None if labels is None else self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **others)
         output = CausalLMOutputWithPast(
             loss=loss,
