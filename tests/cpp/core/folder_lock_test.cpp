@@ -37,6 +37,24 @@ TEST(FolderLock, KeepsOthersOutWhileItIsHeld) {
   EXPECT_EQ(refusal([&] { FolderLock(folder, "run"); }), "accepted");
 }
 
+TEST(FolderLock, WaitsForOneThatIsHeld) {
+  const TemporaryFolder temporary;
+  auto held = take_folder(temporary.path(), "run", false);
+  int tries = 0;
+  EXPECT_THROW(FolderLock(temporary.path(), "run",
+                          [&] {
+                            if (++tries == 3) throw Error("enough");
+                          }),
+               Error);
+  EXPECT_EQ(tries, 3);
+  const FolderLock lock(temporary.path(), "run", [&] {
+    ++tries;
+    held.reset();
+  });
+  EXPECT_EQ(tries, 4);
+  EXPECT_THROW(FolderLock(temporary.path(), "run"), Error);
+}
+
 TEST(FolderLock, IsGoneWithAProcessThatIsKilled) {
   const TemporaryFolder temporary;
   const pid_t child = ::fork();
