@@ -104,6 +104,7 @@ def items_of(text):
 
 
 def numbers_of(text):
+    text = re.sub(r"\b[SX]\d?-\d+", "", text)  # names of items are no numbers
     return {float(number.replace(",", "")) for number in re.findall(r"\d+(?:,\d{3})*(?:\.\d+)?", text)}
 
 
