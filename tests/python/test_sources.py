@@ -43,16 +43,8 @@ def names_of_tests():
     return names
 
 
-def anchors(path):
-    """As GitHub makes them of headings, and those written out."""
-    text = path.read_text()
-    heads = re.findall(r"^#+ (.*)$", text, re.M)
-    plain = {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
-    return plain | set(re.findall(r'<a id="([^"]+)"', text))
-
-
 def missing(text):
-    """What a page names and there is not."""
+    """What a page names and there is not. Links and options of commands are in test_documentation.py."""
     tests, wrong = names_of_tests(), []
     for code in re.findall(r"`([^`]+)`", text):
         for name in re.findall(r"\bcogwheel reproduce ([a-z][\w/-]*)", code):
@@ -67,11 +59,6 @@ def missing(text):
             wrong += [] if (ROOT / code).exists() else [f"path {code}"]
         elif re.fullmatch(r"(cogformer|shakespeare|nanogpt|u-vit|text|multi30k|ioi)-[\w-]+", code):
             wrong += [] if (ROOT / f"experiments/{code}.toml").is_file() else [f"experiment {code}"]
-    for target in re.findall(r"\]\(([^)]+)\)", text):
-        name, _, anchor = target.partition("#")
-        path = ROOT / "docs" / name if name else ROOT / "docs/sources.md"
-        if not path.exists() or (anchor and anchor not in anchors(path)):
-            wrong.append(f"link {target}")
     return wrong
 
 
@@ -82,7 +69,7 @@ def test_what_it_names_is_there():
 def test_what_is_not_there_is_seen():
     for gone in (
         "`cogwheel reproduce s1/nothing`", "`s2/nothing`", "`cogwheel inspect nothing RUN`", "`test_of_nothing`", "`test_nothing.py`",
-        "`Nothing.IsTested`", "`cogwheel/nothing.h`", "`cogformer-9b`", "[nothing](nothing.md)", "[nothing](inspect.md#nothing)",
+        "`Nothing.IsTested`", "`cogwheel/nothing.h`", "`cogformer-9b`",
     ):  # fmt: skip
         assert len(missing(gone)) == 1, gone
     text = page()
