@@ -1,5 +1,6 @@
-"""docs/sources.md has a row for every item of the sources and names only what there is; tables of experiments print the sources' numbers."""
+"""docs/sources.md has a row for every item of the sources and cites only what exists; experiments print the sources' numbers."""
 
+import functools
 import pathlib
 import re
 import tomllib
@@ -7,115 +8,215 @@ import tomllib
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ITEMS = {"S0": 11, "S1": 60, "S2": 45, "S3": 8, "S4": 30}
+PAGE = "docs/sources.md"
+LAST_ITEMS = {"S0": 11, "S1": 60, "S2": 45, "S3": 8, "S4": 30}
+NUMBER = re.compile(r"(?<![\w.,])[-−]?\d+(?:,\d{3})*(?:\.\d+)?(?![\w,]*\d)")
 
 
+@functools.cache
 def page():
-    return (ROOT / "docs/sources.md").read_text()
+    return (ROOT / PAGE).read_text()
 
 
-def rows(text):
-    """(section, item) of every row of a table, in order; all other rows of the page are heads of tables."""
-    section, found = None, []
-    for line in text.splitlines():
-        if heading := re.match(r"## (\w+)", line):
-            section = heading[1]
-        elif line.startswith("|"):
+def rows():
+    """Of each item its cells, in order."""
+    found = []
+    for line in page().splitlines():
+        if line.startswith("| S"):
             cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
             assert len(cells) == 3 and all(cells), line
-            if cells[0] != "item" and set(line) != set("|-"):
-                found.append((section, cells[0]))
+            found.append(cells)
     return found
 
 
-def test_every_item_has_its_row():
-    assert rows(page()) == [(source, f"{source}-{number}") for source, count in ITEMS.items() for number in range(1, count + 1)]
-
-
-def names_of_tests():
-    """Of Python, test_… and file.py; of C++, Suite.Name."""
-    names = set()
-    for path in (ROOT / "tests/python").glob("test_*.py"):
-        names |= {path.name, path.stem, *re.findall(r"^def (test_\w+)", path.read_text(), re.M)}
-    for path in (ROOT / "tests/cpp").rglob("*.cpp"):
-        for suite, name in re.findall(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", path.read_text(), re.M):
-            names.add(f"{suite}.{name}")
-    return names
-
-
-def missing(text):
-    """What a page names and there is not. Links and options of commands are in test_documentation.py."""
-    tests, wrong = names_of_tests(), []
-    for code in re.findall(r"`([^`]+)`", text):
-        for name in re.findall(r"\bcogwheel reproduce ([a-z][\w/-]*)", code):
-            wrong += [] if (ROOT / f"experiments/{name}.toml").is_file() else [f"experiment {name}"]
-        for name in re.findall(r"\bcogwheel inspect ([a-z]\w*)", code):
-            wrong += [] if (ROOT / f"cogwheel/research/inspect/{name}.cpp").is_file() else [f"study {name}"]
-        if re.fullmatch(r"(s1|s2|s4)/[\w-]+", code):
-            wrong += [] if (ROOT / f"experiments/{code}.toml").is_file() else [f"experiment {code}"]
-        elif re.fullmatch(r"test_\w+(\.py)?", code) or re.fullmatch(r"[A-Z]\w+\.[A-Z]\w+", code):
-            wrong += [] if code in tests else [f"test {code}"]
-        elif re.fullmatch(r"[\w.-]+(/[\w.-]+)+/?", code):
-            wrong += [] if (ROOT / code).exists() else [f"path {code}"]
-        elif re.fullmatch(r"(cogformer|shakespeare|nanogpt|u-vit|text|multi30k|ioi)-[\w-]+", code):
-            wrong += [] if (ROOT / f"experiments/{code}.toml").is_file() else [f"experiment {code}"]
-    return wrong
-
-
-def test_what_it_names_is_there():
-    assert missing(page()) == []
-
-
-def test_what_is_not_there_is_seen():
-    for gone in (
-        "`cogwheel reproduce s1/nothing`", "`s2/nothing`", "`cogwheel inspect nothing RUN`", "`test_of_nothing`", "`test_nothing.py`",
-        "`Nothing.IsTested`", "`cogwheel/nothing.h`", "`cogformer-9b`",
-    ):  # fmt: skip
-        assert len(missing(gone)) == 1, gone
-    text = page()
-    row = re.search(r"^\| S1-3 \|.*\n", text, re.M)[0]
-    assert rows(text.replace(row, "")) != rows(text) != rows(text.replace(row, row + row))
-
-
-def requirements():
-    """The text of each item by its name."""
-    path = next((folder / "shared/requirements.md" for folder in ROOT.parents if (folder / "shared/requirements.md").is_file()), None)
-    if path is None:
-        pytest.skip("expected ../shared/requirements.md, got none")
-    return items_of(path.read_text())
-
-
-def items_of(text):
-    parts = re.split(r"^(?=- \*\*[SX]\d?-\d+\b)|^(?=#|---)", text, flags=re.M)
-    return {found[1]: part for part in parts if (found := re.match(r"- \*\*(S\d-\d+)\b", part))}
-
-
-def numbers_of(text):
-    text = re.sub(r"\b[SX]\d?-\d+", "", text)  # names of items are no numbers
-    return {float(number.replace(",", "")) for number in re.findall(r"\d+(?:,\d{3})*(?:\.\d+)?", text)}
-
-
-def strange_numbers(experiment, items):
-    """Of the tables that an experiment prints as its source's, the numbers that none of its items has."""
-    source = experiment.get("source", {})
-    printed = [value for table in source.get("table", []) for row in table["rows"] for value in row["values"]]
-    known = set().union(*(numbers_of(items[name]) for name in source.get("items", [])))
-    return [value for value in printed if abs(value) not in known]
-
-
-def test_tables_of_experiments_are_the_sources():
-    items = requirements()
-    assert {source: sum(name.startswith(source + "-") for name in items) for source in ITEMS} == ITEMS
-    tables = 0
+def experiments():
+    """Of those that train, by name: `s1/phi`."""
+    found = {}
     for path in sorted((ROOT / "experiments").glob("s*/*.toml")):
-        experiment = tomllib.loads(path.read_text())
-        assert set(experiment.get("source", {}).get("items", [])) <= set(items), path.name
-        assert strange_numbers(experiment, items) == [], path.name
-        tables += len(experiment.get("source", {}).get("table", []))
-    assert tables >= 3
+        read = tomllib.loads(path.read_text())
+        if "source" in read:
+            found[path.relative_to(ROOT / "experiments").with_suffix("").as_posix()] = read
+    return found
 
 
-def test_a_number_that_no_source_has_is_seen():
-    items = items_of("- **S1-45 TAB** losses\n\n| Cog | 6.07 | 1,500 |\n\n- **S1-46** 9.99\n")
-    table = {"rows": [{"values": [6.07, 1500, 6.08, 9.99]}]}
-    assert strange_numbers({"source": {"items": ["S1-45"], "table": [table]}}, items) == [6.08, 9.99]
+def test_every_item_has_one_row_in_order():
+    expected = [f"{source}-{number}" for source, last in LAST_ITEMS.items() for number in range(1, last + 1)]
+    assert [cells[0] for cells in rows()] == expected
+
+
+@functools.cache
+def names_of_tests():
+    """Of each file below tests its tests: `test_cog_layer`, `UVit.IsItsFormula`."""
+    found = {}
+    for path in (ROOT / "tests").rglob("*"):
+        if path.suffix == ".py":
+            found[path.relative_to(ROOT).as_posix()] = set(re.findall(r"^def (test_\w+)\(", path.read_text(), re.MULTILINE))
+        elif path.suffix == ".cpp":
+            tests = re.findall(r"^(?:TYPED_)?TEST(?:_[FP])?\((\w+),\s*(\w+)\)", path.read_text(), re.MULTILINE)
+            found[path.relative_to(ROOT).as_posix()] = {".".join(test) for test in tests}
+    return found
+
+
+def names_in(path, pattern):
+    return set(re.findall(pattern, (ROOT / path).read_text(), re.MULTILINE))
+
+
+def problem_of_command(words):
+    verb, *rest = words
+    if verb not in names_in("cogwheel/cli/verbs.def", r"^VERB\((\w+)\)"):
+        return "no subcommand"
+    name = rest[0] if rest and not rest[0].startswith("-") else None
+    if verb == "reproduce" and name not in (None, "all"):
+        place = ROOT / "experiments" / name
+        return None if place.with_suffix(".toml").is_file() or place.is_dir() else "no experiment"
+    if verb == "train":
+        return None if name and (ROOT / f"experiments/{name}.toml").is_file() else "no experiment"
+    if verb == "inspect":
+        return None if name in names_in("cogwheel/research/inspect/studies.def", r"^STUDY\((\w+)\)") else "no study"
+    return None
+
+
+def problem_of(code):
+    """Why what stands in backticks does not exist, or None."""
+    tests = names_of_tests()
+    if code.startswith("cogwheel "):
+        return problem_of_command(code.split()[1:])
+    if code.startswith("--set "):
+        return problem_of(code.split()[1].partition("=")[0])
+    if "::" in code:
+        file, _, name = code.partition("::")
+        return None if name in tests.get(file, ()) else "no such test there"
+    if "/" in code:
+        return None if (ROOT / code).exists() else "no such path"
+    if code.startswith("test_") or re.fullmatch(r"[A-Z]\w+\.[A-Z]\w+", code):
+        return None if any(code in names for names in tests.values()) else "no such test"
+    if re.fullmatch(r"(?:model|task|data|training)\.\w+", code):
+        return None if f"`{code}`" in (ROOT / "docs/configuration.md").read_text() else "no key of a configuration"
+    pages = ("docs/mechanisms.md", "docs/alignment.md", "docs/recurrent.md", "docs/tasks.md")
+    if any(code in names_in(each, r"`(\w+)`") for each in pages):
+        return None
+    kind, _, suffix = code.partition("_local_")  # alignment.md lists luong_…_local_m
+    if suffix in ("m", "p") and kind in names_in("docs/alignment.md", r"`(luong_\w+)`"):
+        return None
+    return "neither a command, a path, a test, a key, a mechanism nor a task"
+
+
+def test_what_is_cited_exists():
+    text = re.sub(r"^- Names such as .*\n", "", page(), flags=re.MULTILINE)
+    codes = [code for code in re.findall(r"`([^`\n]+)`", text) if code not in ("cogwheel reproduce", "items")]
+    assert len(codes) > 150
+    problems = {code: problem for code in codes if (problem := problem_of(code))}
+    assert not problems
+    for target, _ in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", text):
+        assert "://" in target or (ROOT / "docs" / target).exists(), target
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["cogwheel reproduce s9/none", "cogwheel inspect none", "cogwheel train none", "cogwheel none", "test_none_of_all", "UVit.IsNone",
+     "tests/python/test_sources.py::test_none", "docs/none.md", "model.none", "--set model.none=1", "none_local_m"],
+)  # fmt: skip
+def test_what_does_not_exist_is_noticed(code):
+    assert problem_of(code)
+
+
+@pytest.mark.parametrize("name", experiments())
+def test_items_of_an_experiment_name_it(name):
+    source = experiments()[name]["source"]
+    answers = {cells[0]: cells[2] for cells in rows()}
+    assert source["document"] in LAST_ITEMS and all(item.startswith(source["document"]) for item in source["items"])
+    for item in source["items"]:
+        assert f"`cogwheel reproduce {name}`" in answers[item], item
+
+
+@pytest.mark.parametrize("name", experiments())
+def test_printed_differences_are_those_of_the_printed_table(name):
+    read = experiments()[name]
+    printed = {}  # by row, measure and share of the steps
+    for table in read["source"].get("table", []):
+        for row in table["rows"]:
+            for column, value in enumerate(row["values"]):
+                measure, share = table.get("measures", [None] * 99)[column], table.get("at", [1] * 99)[column]
+                printed[row.get("variant"), measure, share] = value
+    for claim in read["claim"]:
+        measure, share = claim.get("measure"), claim.get("at", 1)
+        ours = [printed.get((claim.get(key), measure, share)) for key in ("row", "against")]
+        if "printed" in claim and None not in ours:
+            assert claim["printed"] == pytest.approx(ours[0] - ours[1], abs=1e-9), claim["id"]
+
+
+def numbers(text):
+    return [float(number.replace(",", "").replace("−", "-")) for number in NUMBER.findall(text)]
+
+
+def sections(text):
+    """What is written of each item, up to the next one or a heading."""
+    parts = re.split(r"^- \*\*(S[0-4]-\d+)\b|^#.*$|^---$", text, flags=re.MULTILINE)
+    return {item: body for item, body in zip(parts[1::2], parts[2::2]) if item}
+
+
+def table_rows(section):
+    """Of each row of a table, the numbers of its cells after the first."""
+    found = []
+    for line in re.findall(r"^\|(.*)\|$", section, re.MULTILINE):
+        if not re.fullmatch(r"[-| :]+", line):
+            found.append([number for cell in line.split("|")[1:] for number in numbers(cell)])
+    return found
+
+
+def problems_of_tables(source, written):
+    """Where the tables of an experiment differ from what is written of its items."""
+    text = "\n".join(written[item] for item in source["items"])
+    known, lines, problems = set(numbers(text)), table_rows(text), []
+    for table in source.get("table", []):
+        values = [row["values"] for row in table["rows"]]
+        problems += [f"{table['caption']}: {value}" for row in values for value in row if float(value) not in known]
+        if len(table["columns"]) > 1:  # whole rows, in the order in which they are written, below their header
+            columns = [number for column in table["columns"] for number in numbers(column)]
+            expected = ([columns] if columns else []) + values
+            if not any(lines[at : at + len(expected)] == expected for at in range(len(lines))):
+                problems.append(f"{table['caption']}: other rows")
+    return problems
+
+
+WRITTEN = """# S9
+- **S1-1 TAB** of losses
+
+| Model | 500 | 1,500 |
+|---|---|---|
+| one, 3 layers | 6.14 | 4.74 |
+| two | 0.18/0.08 | −3 |
+
+- **S1-2** 9.9
+"""
+
+
+def test_numbers_that_are_not_written_are_noticed():
+    def source(columns, *values):
+        return {"items": ["S1-1"], "table": [{"caption": "c", "columns": columns, "rows": [{"values": row} for row in values]}]}
+
+    written = sections(WRITTEN)
+    assert set(written) == {"S1-1", "S1-2"} and "9.9" not in written["S1-1"]
+    assert table_rows(written["S1-1"]) == [[500, 1500], [6.14, 4.74], [0.18, 0.08, -3]]
+    assert not problems_of_tables(source(["500", "1,500"], [6.14, 4.74]), written)
+    assert not problems_of_tables(source(["training"], [0.18], [6.14]), written)
+    assert problems_of_tables(source(["training"], [9.9]), written)
+    assert problems_of_tables(source(["500", "1,500"], [4.74, 6.14]), written)
+    assert problems_of_tables(source(["500", "2,500"], [6.14, 4.74]), written)
+
+
+@pytest.fixture(scope="module")
+def written():
+    requirements = ROOT.parent / "shared/requirements.md"
+    if not requirements.is_file():
+        pytest.skip("expected ../shared/requirements.md, got none")
+    return sections(requirements.read_text())
+
+
+def test_every_item_that_is_written_has_a_row(written):
+    assert {cells[0] for cells in rows()} == set(written)
+
+
+@pytest.mark.parametrize("name", experiments())
+def test_numbers_of_the_sources_are_as_written(name, written):
+    assert problems_of_tables(experiments()[name]["source"], written) == []
