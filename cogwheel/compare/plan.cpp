@@ -20,6 +20,7 @@
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/runs/task_options.h"
+#include "cogwheel/runs/training/learned_parameters.h"
 #include "cogwheel/runs/training/training_run.h"
 #include "cogwheel/tasks/language/language_model_form.h"
 #include "cogwheel/tasks/task_files.h"
@@ -129,7 +130,8 @@ void set_language_model(tasks::language::LanguageModelOptions& model, const Comp
   model.recurrent_layer = request.recurrent_layer;
 }
 
-// The model of the run that --set task.start names, of language models; none where there is none.
+// The model of the run that --set task.start names, of language models, with what options change of it; none where
+// there is none.
 std::optional<tasks::language::LanguageModelOptions> start_model(const CompareRequest& request,
                                                                  const runs::RunConfig& shared) {
   constexpr std::string_view key = "task.start=";
@@ -148,6 +150,9 @@ std::optional<tasks::language::LanguageModelOptions> start_model(const CompareRe
         expected_got("--set task.start", "a run of a language model", "one of the task " + start.task.name));
   tasks::language::LanguageModelOptions options = *model;
   options.mechanism = shared.model.as<tasks::language::LanguageModelOptions>().mechanism;
+  if (!request.form.empty()) tasks::language::set_form(options, request.form, "--form");
+  if (!request.position.empty()) options.position = request.position;
+  if (request.recurrent_layer != CompareRequest{}.recurrent_layer) options.recurrent_layer = request.recurrent_layer;
   return options;
 }
 
@@ -344,8 +349,11 @@ std::shared_ptr<const runs::Task> load_task(Comparison& comparison, const std::f
   const std::shared_ptr<const runs::Task> limited = task->limited(data.evaluated_tokens);
   data.curve_tokens = limited->data(config.model, config.training).curve_tokens;
   match_models(comparison, *limited);
-  for (const MechanismPlan& plan : comparison.mechanisms)
-    runs::expect_trainable(limited->completed(run_config(comparison, plan, comparison.settings.seeds.front())));
+  for (const MechanismPlan& plan : comparison.mechanisms) {
+    const runs::RunConfig of_plan = limited->completed(run_config(comparison, plan, comparison.settings.seeds.front()));
+    runs::expect_trainable(of_plan);
+    runs::expect_learned(of_plan, *limited);
+  }
   return limited;
 }
 

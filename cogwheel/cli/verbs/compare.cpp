@@ -97,6 +97,7 @@ void compare_in(const compare::ComparisonFolder& folder, compare::Comparison com
 void start(const Arguments& arguments) {
   compare::Comparison comparison = compare::plan_comparison(arguments.request);
   const auto task = compare::load_task(comparison);
+  if (!arguments.out.empty()) expect_not_replaced(comparison.configuration, arguments.out);
   say_how_data_are_taken(*task);
   // The last check, because afterwards the replaced files are gone.
   const auto folder = compare::ComparisonFolder::create(
