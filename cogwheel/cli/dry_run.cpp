@@ -8,6 +8,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
 #include "cogwheel/compare/record/machine.h"
 #include "cogwheel/core/wording/duration_text.h"
@@ -25,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 struct MeasuredSlice {
   std::int64_t steps = 0, tokens = 0;  // timed
-  double seconds = 0;                  // of the fastest of them
+  double seconds = 0;                  // of the fastest of each phase, by the steps that phases have
   // Bytes of the whole process, as they were expected of a step that is this slice, where that is known; and at most.
   std::optional<std::int64_t> said = {}, peak = {};
 
@@ -58,19 +59,31 @@ MeasuredSlice measure(const runs::RunConfig& config, const std::shared_ptr<const
     measured.said = memory.bytes() + program;
   const bool resets = compare::reset_peak_memory();
   runs::TrainingRun run(slice.model, runs::unwatched(slice.training), task);
-  run.step();  // allocates and touches every page
-  measured.tokens = run.tokens();
-  measured.seconds = std::numeric_limits<double>::infinity();
   const auto since = [](Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
   };
-  const auto start = Clock::now();
-  do {
-    const auto before = Clock::now();
-    run.step();
-    measured.seconds = std::min(measured.seconds, since(before));
-    ++measured.steps;
-  } while (measured.steps < 2 || (measured.steps < 10 && since(start) < enough));
+  const std::vector<runs::Phase> phases = task->phases();
+  std::int64_t end = config.training.steps;
+  for (std::size_t left = phases.size(); left > 0; --left) {
+    const std::int64_t first = phases[left - 1].first_step;
+    if (first >= end) continue;
+    run.skip_to(first);
+    run.step();  // allocates and touches every page
+    if (measured.tokens == 0) measured.tokens = run.tokens();
+    double fastest = std::numeric_limits<double>::infinity();
+    const auto start = Clock::now();
+    std::int64_t steps = 0;
+    do {
+      const auto before = Clock::now();
+      run.skip_to(first);
+      run.step();
+      fastest = std::min(fastest, since(before));
+      ++steps;
+    } while (steps < 2 || (steps < 10 && since(start) < enough));
+    measured.steps += steps;
+    measured.seconds += fastest * static_cast<double>(end - first) / static_cast<double>(config.training.steps);
+    end = first;
+  }
   if (resets) measured.peak = compare::peak_memory_bytes();
   return measured;
 }

@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <system_error>
+#include <variant>
+
 #include "cogwheel/cli/interrupt.h"
 #include "cogwheel/cli/progress.h"
+#include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/count_text.h"
 #include "cogwheel/runs/training/train_in_folder.h"
 
@@ -60,6 +64,19 @@ void train_and_report(runs::TrainingRun& run, const runs::RunFolder& folder, con
     case runs::TrainingStatus::finished:
       fmt::print("{} after {} steps, {} of training, in {}\n", measured_text(run), run.steps_done(),
                  duration_text(run.seconds()), path);
+  }
+}
+
+void expect_not_replaced(const runs::RunConfig& config, const std::filesystem::path& out) {
+  for (const char* key : {"start", "teacher", "encoder"}) {
+    const auto value = config.task.values.find(key);
+    const auto* const path = value == config.task.values.end() ? nullptr : std::get_if<std::string>(&value->second);
+    if (path == nullptr || path->empty()) continue;
+    std::error_code problem;
+    const std::filesystem::path run = std::filesystem::weakly_canonical(runs::RunFolder::open(*path).path(), problem),
+                                whose = run.parent_path().parent_path();  // a comparison's
+    if (std::filesystem::equivalent(run, out, problem) || std::filesystem::equivalent(whose, out, problem))
+      throw UsageError(expected_got("--out", fmt::format("another folder than that of task.{}", key), out.string()));
   }
 }
 

@@ -1,5 +1,7 @@
 // The common part of `train` and `resume`, given a run and its folder.
 #pragma once
+#include <filesystem>
+
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/runs/training/training_run.h"
 
@@ -8,6 +10,9 @@ namespace cogwheel::cli {
 // Trains with progress on stderr and prints the result on stdout. Throws Interrupted after Ctrl-C, NonFiniteLoss if the
 // loss is NaN or infinite; a checkpoint is left in both cases.
 void train_and_report(runs::TrainingRun& run, const runs::RunFolder& folder, const runs::RunConfig& config);
+
+// Throws UsageError where the folder that is replaced has a run from which the configuration learns.
+void expect_not_replaced(const runs::RunConfig& config, const std::filesystem::path& out);
 
 // Reports on stderr what was left out of the data, and how they are taken where that may not be what was meant.
 void say_how_data_are_taken(const runs::Task& task);

@@ -26,18 +26,21 @@ namespace cogwheel::compare {
 namespace fs = std::filesystem;
 namespace {
 
-// One point per evaluation; the training loss is the mean over the steps since the previous point.
+// One point per evaluation; the training loss is the mean over the steps since the previous point, of a phase with a
+// loss of its own none.
 std::vector<CurvePoint> curve_of(const std::vector<runs::StepReport>& reports) {
   std::vector<CurvePoint> curve;
   double sum = 0;
   std::int64_t steps = 0, last = 0;
   for (const runs::StepReport& report : reports) {
-    sum += report.train_loss * static_cast<double>(report.step - last);
-    steps += report.step - last;
+    if (report.phase.empty()) {
+      sum += report.train_loss * static_cast<double>(report.step - last);
+      steps += report.step - last;
+    }
     last = report.step;
     if (report.measured.empty()) continue;
     curve.push_back({.step = report.step,
-                     .train_loss = sum / static_cast<double>(steps),
+                     .train_loss = steps > 0 ? std::optional(sum / static_cast<double>(steps)) : std::nullopt,
                      .measured = report.measured,
                      .heads = report.heads});
     sum = 0;

@@ -9,6 +9,7 @@ import pytest
 import reference
 import torch
 import torch.nn.functional as F
+from recorded_bits import weights_hash
 from resumed_runs import expect_resumes_bit_for_bit, metrics
 from tensor_files import read_tensors
 
@@ -48,6 +49,7 @@ def cogwheel(cogwheel_in, tmp_path_factory):
     for name, words in {"soft": [], "other": ["--text", "letters.txt", "--set", "model.width=64", "--set", "training.steps=1"]}.items():
         done = run("train", "soft.toml", *words, "--out", name)
         assert done.returncode == 0, done.stderr
+    assert run("export", "soft", "--out", "exported").returncode == 0 and run("import", "exported", "--out", "weights").returncode == 0
     return run
 
 
@@ -282,6 +284,32 @@ def test_a_run_with_a_teacher_resumes_bit_for_bit(cogwheel, cogwheel_executable)
     assert config.count("_sha256") == 2
 
 
+def test_a_run_with_a_teacher_goes_on_from_any_checkpoint(cogwheel):
+    """Of either phase, and where one ends; one that ended with its transfer goes on to the steps after it."""
+    keys = ["task.start=soft", "task.teacher=soft", "model.mechanism=cog", "task.transfer_steps=4", "training.checkpoint_every=1", "training.keep_checkpoints=20"]
+    keys += ["training.warm_up=0", "training.final_learning_rate=5e-3"]  # a rate that knows nothing of the steps
+    whole, transfer = (train(cogwheel, f"kept-{steps}", *keys, f"training.steps={steps}") for steps in (8, 4))
+    expected = weights_hash(whole / "checkpoint.safetensors")
+    for step in (2, 4, 6):
+        done = cogwheel("resume", whole / f"checkpoints/{step}.safetensors", "--out", f"kept-from-{step}")
+        assert done.returncode == 0, done.stderr
+        assert weights_hash(cogwheel.folder / f"kept-from-{step}/checkpoint.safetensors") == expected
+    done = cogwheel("resume", transfer, "--set", "training.steps=8")
+    assert done.returncode == 0, done.stderr
+    assert weights_hash(transfer / "checkpoint.safetensors") == expected
+
+
+def test_a_run_without_its_teacher_stays_as_it_was(cogwheel):
+    shutil.copytree(cogwheel.folder / "soft", cogwheel.folder / "left")
+    train(cogwheel, "pupil", "task.teacher=left", "training.steps=2")
+    shutil.rmtree(cogwheel.folder / "left")
+    before = {path: path.read_bytes() for path in (cogwheel.folder / "pupil").rglob("*") if path.is_file()}
+    refused = cogwheel("resume", "pupil", "--set", "training.steps=4")
+    assert refused.returncode == 1 and refused.stderr.count("\n") == 1 and "task.teacher: " in refused.stderr, refused.stderr
+    assert {path: path.read_bytes() for path in (cogwheel.folder / "pupil").rglob("*") if path.is_file()} == before
+    assert cogwheel("evaluate", "pupil").returncode == 0
+
+
 def test_a_run_that_has_begun_needs_no_start(cogwheel):
     shutil.copytree(cogwheel.folder / "soft", cogwheel.folder / "gone")
     train(cogwheel, "begun", "task.start=gone", "model.mechanism=cog", "training.steps=4")
@@ -332,6 +360,19 @@ def test_a_comparison_of_surgeries(cogwheel):
     assert added.returncode == 0, added.stderr
 
 
+def test_a_comparison_of_surgeries_takes_its_options(cogwheel):
+    """Of the start's model what is asked for changes; curves have no losses of a transfer, which are of mixers."""
+    words = ["--attention", "softmax,gla", "--set", "task.start=soft", "--text", "text.txt", "--preset", "tiny", "--seeds", "1", "--steps", "6"]
+    words += ["--position", "none", "--recurrent-layer", "plain", "--set", "task.teacher=soft", "--set", "task.transfer_steps=3"]
+    done = cogwheel("compare", *words, "--out", "optional")
+    assert done.returncode == 0, done.stderr
+    results = json.loads((cogwheel.folder / "optional/results.json").read_text())
+    assert (results["configuration"]["model.position"], results["configuration"]["model.recurrent_layer"]) == ("none", "plain")
+    assert "--position none" in results["command"] and "--recurrent-layer plain" in results["command"]
+    for run in results["runs"]:
+        assert [point["train_loss"] is None for point in run["curve"]] == [point["step"] <= 3 for point in run["curve"]]
+
+
 REFUSALS = {
     "width": (["convert", "soft", "--set", "model.width=64"], "model.width: expected 32, as soft has, got 64"),
     "layers": (["convert", "soft", "--set", "model.layers=2"], "model.layers: expected 3"),
@@ -343,6 +384,7 @@ REFUSALS = {
     "key heads": (["convert", "soft", "--set", "model.key_value_heads=3"], "key_value_heads: expected a divisor of the heads (4), got 3"),
     "no run": (["convert", "nowhere", "--set", "model.mechanism=cog"], "nowhere: expected the folder of a run"),
     "itself": (["convert", "soft", "--out", "soft", "--overwrite"], "convert: --out: expected another folder"),
+    "nothing to swap on": (["convert", "weights", "--set", "model.mechanism=cog", "--one-by-one"], "convert: --one-by-one: expected a run with a text"),
     "taken": (["convert", "soft", "--out", "other"], "other: expected"),
     "start of another width": (["train", "soft/config.toml", "--set", "task.start=other", "--text", "letters.txt", "--set", "data.sha256="], "model.width: expected 64, as task.start, "),
     "start of other words": (["train", "other/config.toml", "--set", "task.start=soft"], "expected"),
@@ -352,7 +394,13 @@ REFUSALS = {
     "share without teacher": (["train", "soft/config.toml", "--set", "task.teacher_share=0.5"], "task.teacher_share: expected task.teacher beside it"),
     "teacher of nothing": (["train", "soft/config.toml", "--set", "task.teacher=soft", "--set", "task.teacher_share=0"], "task.teacher_share: expected above 0"),
     "share": (["train", "soft/config.toml", "--set", "task.teacher=soft", "--set", "task.teacher_share=1.5"], "task.teacher_share: expected at most 1, got 1.5"),
-    "temperature": (["train", "soft/config.toml", "--set", "task.teacher=soft", "--set", "task.teacher_temperature=0"], "task.teacher_temperature: expected above 0"),
+    "temperature": (["train", "soft/config.toml", "--set", "task.teacher=soft", "--set", "task.teacher_temperature=0"], "task.teacher_temperature: expected at least 0.001"),
+    "over its start": (["train", "soft/config.toml", "--set", "task.start=soft", "--out", "./soft", "--overwrite"], "--out: expected another folder than that of task.start"),
+    "over its teacher": (["train", "soft/config.toml", "--set", "task.teacher=soft/checkpoint.safetensors", "--out", "soft", "--overwrite"], "--out: expected another folder than that of task.teacher"),
+    "tokenizer of the start": (["train", "soft.toml", "--set", "task.start=soft", "--set", "data.tokenizer=byte"], "data.tokenizer: expected character, that of task.start, got byte"),
+    "form of the start": (["compare", "--attention", "softmax", "--text", "text.txt", "--set", "task.start=soft", "--form", "gpt", "--steps", "1"], "model.activation: expected swiglu, as task.start"),
+    "frozen in one of two": (["compare", "--attention", "softmax,gla", "--text", "text.txt", "--set", "task.start=soft", "--set", 'training.frozen=["*.query_key_value"]', "--steps", "1"], "training.frozen: expected"),
+    "frozen, nothing near": (["train", "soft/config.toml", "--set", 'training.frozen=["nothing"]'], "such as token_embedding or layers.*.feed_forward, got nothing"),
     "short teacher": (["train", "soft/config.toml", "--set", "task.teacher=soft", "--set", "model.context=32"], "task.teacher: expected a context of at least 32"),
     "frozen": (["train", "soft/config.toml", "--set", 'training.frozen=["layers.7"]'], "training.frozen: expected"),
     "all frozen": (["train", "soft/config.toml", "--set", 'training.frozen=["*"]'], "training.frozen: expected parameters left to learn"),

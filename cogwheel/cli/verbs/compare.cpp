@@ -39,6 +39,7 @@ void compare_in(const compare::ComparisonFolder& folder, compare::Comparison com
 void start(const Arguments& arguments) {
   compare::Comparison comparison = compare::plan_comparison(arguments.request);
   const compare::RowTasks tasks = compare::load_tasks(comparison);
+  if (!arguments.out.empty()) expect_not_replaced(comparison.configuration, arguments.out);
   say_how_data_are_taken(*tasks.shared());
   // The last check, because afterwards the replaced files are gone.
   const auto folder = compare::ComparisonFolder::create(

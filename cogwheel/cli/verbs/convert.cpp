@@ -139,10 +139,10 @@ void convert(const ConvertArguments& arguments) {
                                                    : runs::new_run_path(runs::name_of_run(run.path())).string();
   if (writes) expect_room(out, runs::run_kind, arguments.overwrite);
   const RunConversion conversion(run, arguments.assignments, arguments.text);
+  LayerSwaps swaps;
+  if (arguments.one_by_one) swaps = conversion.one_by_one();  // before the run is there, as it may be refused
   if (writes) conversion.write(out, arguments.overwrite);
   const MeasuredConversion measured = conversion.measure();
-  LayerSwaps swaps;
-  if (arguments.one_by_one) swaps = conversion.one_by_one();
   const LayerSwaps* const shown = arguments.one_by_one ? &swaps : nullptr;
   if (arguments.json)
     print_json(conversion, measured, shown, out);

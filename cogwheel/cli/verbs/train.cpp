@@ -77,6 +77,7 @@ void train(const TrainArguments& arguments) {
   runs::TrainingRun run(config.model, config.training, task);
   const std::filesystem::path path =
       arguments.out.empty() ? runs::new_run_path(config.name) : std::filesystem::path(arguments.out);
+  expect_not_replaced(config, path);
   say_how_data_are_taken(*task);
   say_what_precision_costs(config, task);
   std::vector<runs::RunFile> files = task->assets();

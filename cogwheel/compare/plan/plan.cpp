@@ -90,7 +90,8 @@ void set_language_model(tasks::language::LanguageModelOptions& model, const Comp
   model.recurrent_layer = request.recurrent_layer;
 }
 
-// The model of the run that --set task.start names, of language models; none where there is none.
+// The model of the run that --set task.start names, of language models, with what options change of it; none where
+// there is none.
 std::optional<tasks::language::LanguageModelOptions> start_model(const CompareRequest& request,
                                                                  const runs::RunConfig& shared) {
   constexpr std::string_view key = "task.start=";
@@ -109,6 +110,9 @@ std::optional<tasks::language::LanguageModelOptions> start_model(const CompareRe
         expected_got("--set task.start", "a run of a language model", "one of the task " + start.task.name));
   tasks::language::LanguageModelOptions options = *model;
   options.mechanism = shared.model.as<tasks::language::LanguageModelOptions>().mechanism;
+  if (!request.form.empty()) tasks::language::set_form(options, request.form, "--form");
+  if (!request.position.empty()) options.position = request.position;
+  if (request.recurrent_layer != CompareRequest{}.recurrent_layer) options.recurrent_layer = request.recurrent_layer;
   return options;
 }
 

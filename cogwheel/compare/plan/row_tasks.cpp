@@ -12,6 +12,7 @@
 #include "cogwheel/compare/record/shared_configuration.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/runs/task_entry.h"
+#include "cogwheel/runs/training/learned_parameters.h"
 #include "cogwheel/runs/training/training_run.h"
 
 namespace cogwheel::compare {
@@ -145,7 +146,9 @@ RowTasks load_tasks(Comparison& comparison, const std::filesystem::path& folder)
   for (const MechanismPlan& plan : comparison.mechanisms) {
     const runs::Task& own = *tasks.of(plan.name);
     expect_same_windows(comparison, plan, own);
-    runs::expect_trainable(own.completed(run_config(comparison, plan, comparison.settings.seeds.front())));
+    const runs::RunConfig config = own.completed(run_config(comparison, plan, comparison.settings.seeds.front()));
+    runs::expect_trainable(config);
+    runs::expect_learned(config, own);
   }
   return tasks;
 }

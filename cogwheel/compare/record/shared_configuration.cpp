@@ -76,11 +76,7 @@ runs::RunConfig shared_configuration(const Comparison& comparison) {
 
 std::string position_beside_form(const Comparison& comparison) {
   const auto* model = comparison.configuration.model.get_if<tasks::language::LanguageModelOptions>();
-  // The model of a start has the positions that it has.
-  const auto& values = comparison.configuration.task.values;
-  if (const auto start = values.find("start");
-      model == nullptr || (start != values.end() && start->second != runs::ConfigValue(std::string())))
-    return "";
+  if (model == nullptr) return "";
   tasks::language::LanguageModelOptions of_form;
   tasks::language::set_form(of_form, comparison.settings.form, "settings.form");
   return model->position == of_form.position ? "" : model->position;

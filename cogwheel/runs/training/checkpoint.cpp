@@ -111,7 +111,7 @@ RunConfig TrainingRun::configuration() const { return config_; }
 
 void TrainingRun::save(const std::filesystem::path& path) const {
   SafeTensors checkpoint;
-  for (const auto& [name, tensor] : saved_tensors()) {
+  for (const auto& [name, tensor] : saved_tensors(progress_.steps_done)) {
     if (name.starts_with(weight_prefix) && !tensor.isfinite().all().item<bool>())
       throw NonFiniteLoss(expected_got("weights", "finite numbers",
                                        "NaN or infinity in " + name.substr(weight_prefix.size()) + " at step " +
@@ -178,11 +178,12 @@ TrainingRun::Progress TrainingRun::progress_from(const nlohmann::json& state, Sp
   return progress;
 }
 
-std::vector<std::pair<std::string, at::Tensor>> TrainingRun::saved_tensors() const {
+std::vector<std::pair<std::string, at::Tensor>> TrainingRun::saved_tensors(std::int64_t steps) const {
   std::vector<std::pair<std::string, at::Tensor>> tensors;
   for (const auto& parameter : model_->named_parameters())
     tensors.emplace_back(weight_prefix + parameter.key(), parameter.value().detach());
   for (const auto& parameter : optimizer_->parameters()) {
+    if (parameter.first_step > 0 && parameter.first_step >= steps) continue;
     tensors.emplace_back(first_moment_prefix + parameter.name, parameter.first_moment);
     if (parameter.second_moment.defined())
       tensors.emplace_back(second_moment_prefix + parameter.name, parameter.second_moment);
@@ -203,10 +204,10 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path, co
     if (state.is_null()) throw weights_alone(path);
     expect_same(configuration(), recorded_configuration(checkpoint), path.string(), "", may_differ);
     expect_weights(*model_, checkpoint);
-    const auto tensors = saved_tensors();
+    const auto made = state.at("step").get<std::int64_t>();
+    const auto tensors = saved_tensors(made);
     for (const auto& [name, tensor] : tensors) entry_for(checkpoint, name, tensor);
-    if (const auto made = state.at("step").get<std::int64_t>();
-        may_differ.contains("training.steps") && made > config_.training.steps)
+    if (may_differ.contains("training.steps") && made > config_.training.steps)
       throw UsageError(expected_got("training.steps", "at least " + std::to_string(made) + ", the steps that were made",
                                     std::to_string(config_.training.steps)));
     SpikeWatch watch(config_.training.spike_deviations);
@@ -221,6 +222,7 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path, co
       for (const auto& [where, product] : state["products"].get<std::map<std::string, std::string>>())
         if (std::string line = ops::take_product(where, product); !line.empty())
           differences.push_back("the checkpoint's " + std::move(line));
+    optimizer_->zero_moments();
     for (const auto& [name, tensor] : tensors) copy_tensor(checkpoint, name, tensor);
     optimizer_->zero_gradients();
     optimizer_->set_steps_done(progress.steps_done);

@@ -8,6 +8,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
+#include "cogwheel/nn/weights/new_parameter.h"
 
 namespace cogwheel::runs {
 namespace {
@@ -22,7 +23,9 @@ bool is_in(const std::string& pattern, const std::string& parameter) {
 std::string some_names(const torch::nn::Module& model, const std::string& pattern) {
   std::vector<std::string> known;
   for (const auto& parameter : model.named_parameters()) known.push_back(parameter.key());
-  return "a part of the model or a pattern, such as " + expected_names(pattern, known);
+  const std::string wanted = "a part of the model or a pattern, such as ";
+  return wanted + (nearest_names(pattern, known).empty() ? known.front() + " or layers.*.feed_forward"
+                                                         : expected_names(pattern, known));
 }
 
 }  // namespace
@@ -55,6 +58,11 @@ std::vector<LearnedParameter> learned_parameters(const torch::nn::Module& model,
   if (std::none_of(learned.begin(), learned.end(), [](const LearnedParameter& each) { return each.first_step == 0; }))
     throw UsageError(expected_got("training.frozen", "parameters left to learn from the first step on", "none"));
   return learned;
+}
+
+void expect_learned(const RunConfig& config, const Task& task) {
+  const nn::PlaceParameters nowhere(at::kMeta);
+  learned_parameters(*make_model(config.model), config.training, task);
 }
 
 void require_gradients(const torch::nn::Module& model, const std::vector<LearnedParameter>& learned,

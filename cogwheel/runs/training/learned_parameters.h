@@ -22,6 +22,9 @@ struct LearnedParameter {
 std::vector<LearnedParameter> learned_parameters(const torch::nn::Module& model, const TrainingOptions& training,
                                                  const Task& task);
 
+// The same refusals, of a completed configuration, before there is a model.
+void expect_learned(const RunConfig& config, const Task& task);
+
 // The phase of a step, counted from 0: an index of Task::phases.
 std::size_t phase_at(const std::vector<Phase>& phases, std::int64_t step);
 

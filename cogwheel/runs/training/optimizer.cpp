@@ -108,6 +108,14 @@ double Optimizer::measured_step(double learning_rate) {
   return of_weights > 0 ? std::sqrt(of_updates / of_weights) : 0;
 }
 
+void Optimizer::zero_moments() {
+  const torch::NoGradGuard no_grad;
+  for (auto& parameter : parameters_) {
+    parameter.first_moment.zero_();
+    if (parameter.second_moment.defined()) parameter.second_moment.zero_();
+  }
+}
+
 void Optimizer::zero_gradients() {
   for (auto& parameter : parameters_) parameter.value.mutable_grad().reset();
 }

@@ -34,6 +34,7 @@ class Optimizer {
   void step(double learning_rate);
   // The same, with the norm of all updates over that of all weights before.
   double measured_step(double learning_rate);
+  void zero_moments();
   void zero_gradients();  // frees them: the next backward pass stores instead of accumulating
 
   std::int64_t steps_done() const { return steps_done_; }

@@ -244,6 +244,11 @@ std::optional<double> TrainingRun::step(const std::atomic<bool>* stop) {
 
 double TrainingRun::step() { return *step(nullptr); }
 
+void TrainingRun::skip_to(std::int64_t step) {
+  optimizer_->set_steps_done(step);
+  progress_.steps_done = step;
+}
+
 MeasuredValues TrainingRun::measured(EvaluationPart part, nn::StatisticsOfHeads* heads) {
   const auto start = Clock::now();
   const torch::NoGradGuard no_grad;
@@ -350,13 +355,17 @@ TrainingOptions unwatched(TrainingOptions training) {
 
 double measure_steps_per_second(const ModelOptions& model, const TrainingOptions& training,
                                 std::shared_ptr<const Task> task, double seconds) {
-  TrainingRun run(model, unwatched(training), std::move(task));
+  const std::int64_t first = task->phases().back().first_step;
+  TrainingOptions options = unwatched(training);
+  options.steps = std::max(options.steps, first + 1);
+  TrainingRun run(model, options, std::move(task));
+  run.skip_to(first);
   run.step();  // allocates and touches every page
   const auto start = Clock::now();
   do {
     run.step();
-  } while (run.steps_done() < 3 || seconds_since(start) < seconds);
-  return static_cast<double>(run.steps_done() - 1) / seconds_since(start);
+  } while (run.steps_done() < first + 3 || seconds_since(start) < seconds);
+  return static_cast<double>(run.steps_done() - first - 1) / seconds_since(start);
 }
 
 // The least of a few steps, which other load on the machine disturbs less than their mean.

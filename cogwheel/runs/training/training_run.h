@@ -72,6 +72,8 @@ class TrainingRun {
   // Trains to the last step, or until stopped, or until the loss is no longer finite or jumps.
   TrainingStatus train(const TrainingHooks& hooks = {});
 
+  // Goes on as if the steps before that one had been made, for who times a later phase; the weights stay.
+  void skip_to(std::int64_t step);
   // Makes one step and returns its loss. Throws NonFiniteLoss or LossSpike and leaves weights and optimiser unchanged.
   double step();
   // Measures over everything that the task evaluates; always in float32 and without dropout.
@@ -127,8 +129,8 @@ class TrainingRun {
   static Progress progress_from(const nlohmann::json& state, SpikeWatch& watch, const TrainingOptions& training,
                                 const std::filesystem::path& path);
 
-  // By the names that a checkpoint has for them.
-  std::vector<std::pair<std::string, at::Tensor>> saved_tensors() const;
+  // By the names that a checkpoint has for them, after so many steps: what begins to learn later has no moments yet.
+  std::vector<std::pair<std::string, at::Tensor>> saved_tensors(std::int64_t steps) const;
   DataPlace next_place() const;
   const Phase& phase_of(std::int64_t step) const;
   // Where the next step begins a phase, what was seen before says nothing of it.
@@ -161,8 +163,8 @@ class TrainingRun {
 // The same without a look for spikes, of a run whose steps are only timed.
 TrainingOptions unwatched(TrainingOptions training);
 
-// Training steps per second of this model on this machine, from as many steps as fit into `seconds`, at least two,
-// after one to warm up. The trained model is discarded.
+// Training steps per second of this model on this machine, of the last phase of the task, from as many steps as fit
+// into `seconds`, at least two, after one to warm up. The trained model is discarded.
 double measure_steps_per_second(const ModelOptions& model, const TrainingOptions& training,
                                 std::shared_ptr<const Task> task, double seconds = 2.0);
 

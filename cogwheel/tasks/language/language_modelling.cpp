@@ -169,6 +169,10 @@ std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std:
                                options.vocabulary)
           : text::make_dataset(corpus, text::load_tokenizer(tokenizer), runs::common(config.model).context));
   data->kept_tokenizer = !tokenizer.empty();
+  if (data->kept_tokenizer && !has_tokenizer && options.tokenizer != runs::DataOptions{}.tokenizer &&
+      options.tokenizer != data->tokenizer->kind())
+    throw UsageError(expected_got("data.tokenizer", std::string(data->tokenizer->kind()) + ", that of task.start",
+                                  options.tokenizer));
   lessons.expect_tokenizer(data->tokenizer->to_json());
   return make_language_modelling(std::move(data), options.text, options.byte_limit, std::move(lessons));
 }

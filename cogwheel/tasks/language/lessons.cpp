@@ -101,8 +101,7 @@ Lessons::Lessons(const runs::RunConfig& config, const fs::path& folder) {
                     teacher = reader.later_path("teacher"), teacher_sha256 = reader.later_text("teacher_sha256");
   const bool taught = !teacher.empty();
   share_ = reader.later_number("teacher_share", taught ? 0.5 : 0, Range<double>{0, 1});
-  temperature_ =
-      reader.later_number("teacher_temperature", 1, Range<double>{.min = 0, .max = 100, .min_excluded = true});
+  temperature_ = reader.later_number("teacher_temperature", 1, Range<double>{1e-3, 100});  // logits over it stay finite
   transfer_steps_ = reader.later_whole("transfer_steps", 0, Range<std::int64_t>{0, runs::steps_range.max});
   options_ = reader.finish();
   if (!taught)
@@ -174,6 +173,7 @@ void Lessons::expect_tokenizer(const std::string& content) const {
 }
 
 void Lessons::initialize(LanguageModelImpl& model) const {
+  if (!why_no_teacher_.empty()) throw Error(why_no_teacher_);
   if (!start_) return;
   const auto given = load_language_model(start_->folder);
   const at::Device device = model.token_embedding().device();
@@ -189,7 +189,6 @@ std::vector<runs::Phase> Lessons::phases() const {
 bool Lessons::is_transfer(const runs::Phase& phase) { return phase.name == transfer; }
 
 LanguageModelImpl& Lessons::teaching(const LanguageModelImpl& model) const {
-  if (!teacher_) throw Error(why_no_teacher_);
   return teacher_->on(model.token_embedding().device());
 }
 

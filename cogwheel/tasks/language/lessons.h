@@ -37,7 +37,8 @@ class Lessons {
   // `content`: of the run's tokenizer file. Throws Error where start or teacher learned with another.
   void expect_tokenizer(const std::string& content) const;
 
-  // Of an initialised model: the start's weights in the place of what both have.
+  // Of an initialised model, which is to learn: the start's weights in the place of what both have. Throws Error where
+  // the teacher is gone.
   void initialize(LanguageModelImpl& model) const;
 
   // The transfer, and what follows it.

@@ -99,6 +99,25 @@ TEST(LearnedParameters, BeginAsIfTheyWereFresh) {
   EXPECT_TRUE(late[1].second.equal(fresh[1].second));
 }
 
+// A speed is that of the phase that most steps are of, also where the steps are not known yet.
+TEST(LearnedParameters, StepsOfTheLastPhaseAreTimed) {
+  class Watched : public TwoPhases {
+   public:
+    using TwoPhases::TwoPhases;
+    mutable std::set<std::string> seen;
+    at::Tensor loss_in(const Phase& phase, torch::nn::Module& model, const Batch& batch,
+                       std::uint64_t seed) const override {
+      seen.insert(phase.name);
+      return TwoPhases::loss_in(phase, model, batch, seed);
+    }
+  };
+  TrainingOptions training = tiny_training();
+  training.steps = 1;
+  const auto task = std::make_shared<Watched>(tiny_task());
+  EXPECT_GT(measure_steps_per_second(tiny_model(), training, task, 0), 0);
+  EXPECT_EQ(task->seen, std::set<std::string>{""});
+}
+
 TEST(LearnedParameters, PhasesAreToldApartInReports) {
   TrainingOptions training = tiny_training();
   training.report_every = 4;
