@@ -146,9 +146,9 @@ RowTasks load_tasks(Comparison& comparison, const std::filesystem::path& folder)
   for (const MechanismPlan& plan : comparison.mechanisms) {
     const runs::Task& own = *tasks.of(plan.name);
     expect_same_windows(comparison, plan, own);
-    const runs::RunConfig config = own.completed(run_config(comparison, plan, comparison.settings.seeds.front()));
-    runs::expect_trainable(config);
-    runs::expect_learned(config, own);
+    const runs::RunConfig of_row = own.completed(run_config(comparison, plan, comparison.settings.seeds.front()));
+    runs::expect_trainable(of_row);
+    runs::expect_learned(of_row, own);
   }
   return tasks;
 }
