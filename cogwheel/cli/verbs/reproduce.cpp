@@ -350,6 +350,9 @@ void add_reproduce_command(CLI::App& app) {
   command->add_flag("--retrain", arguments->retrain, "train anew what --models has");
   CLI::Option* dry =
       command->add_flag("--dry-run", arguments->dry_run, "say what would be trained and how long it takes");
+  CLI::Option* index =
+      command->add_flag("--index", arguments->index, "of several: run nothing, index the results that --out has");
+  index->excludes(dry);
   CLI::Option* out =
       command->add_option("--out", arguments->out, "folder of the result; by default runs/<date-time>-<name>");
   out->type_name("DIR");
