@@ -171,10 +171,10 @@ void ComparisonJob::tune(MechanismPlan& plan) {
 }
 
 RunResult ComparisonJob::train(const MechanismPlan& plan, std::int64_t seed) {
-  if (store_ == nullptr) return train_in(folder_.run_path(plan, seed), plan, seed);
-  struct Stopped {};
   const runs::Task& task = *tasks_.of(plan.name);
   const runs::RunConfig config = task.completed(run_config(comparison_, plan, seed));
+  if (store_ == nullptr) return train_in(folder_.run_path(plan, seed), config, plan, seed);
+  struct Stopped {};
   const fs::path place = store_->place(config, comparison_.data.evaluated_tokens);
   bool said = false;
   try {
@@ -185,14 +185,14 @@ RunResult ComparisonJob::train(const MechanismPlan& plan, std::int64_t seed) {
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
     });
     folder_.link_run(plan, seed, stored.run_path());
-    if (store_->remakes(place)) stored.clear();
+    if (store_->retrains()) stored.clear();
     try {
       if (const auto result = stored.result(config, task.description())) return *result;
     } catch (const Error& error) {
       hooks_.line(fmt::format("  {} seed {}: trained anew: {}", plan.name, seed, one_line(error.what())));
       stored.clear();
     }
-    RunResult result = train_in(stored.run_path(), plan, seed);
+    RunResult result = train_in(stored.run_path(), config, plan, seed);
     if (result.status == RunStatus::done || result.status == RunStatus::diverged) stored.keep(result);
     return result;
   } catch (const Stopped&) {
@@ -200,9 +200,9 @@ RunResult ComparisonJob::train(const MechanismPlan& plan, std::int64_t seed) {
   }
 }
 
-RunResult ComparisonJob::train_in(const fs::path& path, const MechanismPlan& plan, std::int64_t seed) {
+RunResult ComparisonJob::train_in(const fs::path& path, const runs::RunConfig& config, const MechanismPlan& plan,
+                                  std::int64_t seed) {
   const std::shared_ptr<const runs::Task>& task = tasks_.of(plan.name);
-  const runs::RunConfig config = task->completed(run_config(comparison_, plan, seed));
   const bool resumed = fs::exists(path / "config.toml") && runs::RunFolder::holds_checkpoint(path);
   const bool measured = reset_peak_memory();
   runs::TrainingRun run(config.model, config.training, task);

@@ -42,7 +42,8 @@ class ComparisonJob {
   void tune(MechanismPlan& plan);
   // In the folder of the comparison or in the store, where it is taken if it is finished there.
   RunResult train(const MechanismPlan& plan, std::int64_t seed);
-  RunResult train_in(const std::filesystem::path& path, const MechanismPlan& plan, std::int64_t seed);
+  RunResult train_in(const std::filesystem::path& path, const runs::RunConfig& config, const MechanismPlan& plan,
+                     std::int64_t seed);
   void record(RunResult result);
   // Of the runs of this invocation, how many are done and how many it has in all.
   void announce(const RunResult& result, std::int64_t done, std::int64_t total);

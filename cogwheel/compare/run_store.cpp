@@ -69,6 +69,4 @@ bool RunStore::holds(const runs::RunConfig& config, std::int64_t evaluated_items
   return fs::exists(place(config, evaluated_items) / result_file, problem);
 }
 
-bool RunStore::remakes(const fs::path& place) { return retrain_ && remade_.insert(place).second; }
-
 }  // namespace cogwheel::compare

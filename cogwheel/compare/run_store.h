@@ -9,7 +9,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string_view>
 
 #include "cogwheel/compare/record/comparison.h"
@@ -41,20 +40,18 @@ class StoredRun {
 
 class RunStore {
  public:
-  // `version`: of Cogwheel. `retrain`: finished runs are made anew, each once.
+  // `version`: of Cogwheel. `retrain`: finished runs are made anew.
   RunStore(std::filesystem::path folder, std::string version, bool retrain = false);
 
   // The place of a run of this configuration, completed by its task.
   std::filesystem::path place(const runs::RunConfig& config, std::int64_t evaluated_items) const;
   bool holds(const runs::RunConfig& config, std::int64_t evaluated_items) const;
-  // Whether the run of the place is to be made anew though it is finished: true once.
-  bool remakes(const std::filesystem::path& place);
+  bool retrains() const { return retrain_; }
 
  private:
   std::filesystem::path folder_;
   std::string version_;
   bool retrain_;
-  std::set<std::filesystem::path> remade_ = {};
 };
 
 }  // namespace cogwheel::compare

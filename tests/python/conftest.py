@@ -45,11 +45,12 @@ def cogwheel_in(cogwheel_executable):
     """Of a folder, its command line on one thread: ``cogwheel_in(folder)("train", "run.toml", "--out", "run").stdout``."""
 
     def runner(folder, **environment):
-        def run(*words, input=None):
-            return subprocess.run(
-                [cogwheel_executable, *(word if isinstance(word, bytes) else str(word) for word in words)], cwd=folder, capture_output=True, text=True, timeout=280, input=input,
-                env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
-            )  # fmt: skip
+        def run(*words, input=None, background=False):
+            command = [cogwheel_executable, *(word if isinstance(word, bytes) else str(word) for word in words)]
+            options = {"cwd": folder, "text": True, "env": {**os.environ, "OMP_NUM_THREADS": "1", **environment}}
+            if background:
+                return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+            return subprocess.run(command, capture_output=True, timeout=280, input=input, **options)
 
         run.folder = folder
         return run

@@ -1,12 +1,11 @@
 """`cogwheel compare`: the same numbers twice, interruption and resuming, adding, and what it refuses."""
 
+import functools
 import json
-import os
 import random
 import shlex
 import shutil
 import signal
-import subprocess
 import time
 
 import pytest
@@ -42,17 +41,9 @@ def work(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def compare(work, cogwheel_executable):
+def compare(work, cogwheel_in):
     """Runs it in the folder of this module, on one thread: these models are too small for more."""
-
-    def run(*words, background=False):
-        command = [cogwheel_executable, "compare", *map(str, words)]
-        options = {"cwd": work, "env": {**os.environ, "OMP_NUM_THREADS": "1"}, "text": True}
-        if background:
-            return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
-        return subprocess.run(command, capture_output=True, timeout=180, **options)
-
-    return run
+    return functools.partial(cogwheel_in(work), "compare")
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """`cogwheel reproduce` of experiments that train: their claims follow from the runs, which are trained once and survive being killed."""
 
 import contextlib
+import functools
 import json
 import os
 import random
@@ -25,15 +26,8 @@ def work(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def reproduce(work, cogwheel_executable):
-    def run(*words, background=False):
-        command = [cogwheel_executable, "reproduce", *map(str, words)]
-        options = {"cwd": work, "env": {**os.environ, "OMP_NUM_THREADS": "1"}, "text": True}
-        if background:
-            return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
-        return subprocess.run(command, capture_output=True, timeout=180, **options)
-
-    return run
+def reproduce(work, cogwheel_in):
+    return functools.partial(cogwheel_in(work), "reproduce")
 
 
 @pytest.fixture(scope="module")

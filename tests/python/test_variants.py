@@ -1,9 +1,8 @@
 """Rows of a comparison that differ in keys of the configuration: they are paired, matched and told apart as mechanisms are."""
 
+import functools
 import json
-import os
 import shutil
-import subprocess
 
 import cogwheel
 import pytest
@@ -21,12 +20,8 @@ def work(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def compare(work, cogwheel_executable):
-    def run(*words):
-        command = [cogwheel_executable, "compare", *map(str, words)]
-        return subprocess.run(command, cwd=work, env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True, capture_output=True, timeout=180)
-
-    return run
+def compare(work, cogwheel_in):
+    return functools.partial(cogwheel_in(work), "compare")
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@
 #include "cogwheel/compare/plan/plan.h"
 #include "cogwheel/compare/plan/presets.h"
 #include "cogwheel/compare/plan/row_tasks.h"
+#include "cogwheel/compare/plan/variants.h"
 #include "cogwheel/compare/record/verdict.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/runs/run_folder.h"
@@ -21,7 +22,9 @@ namespace fs = std::filesystem;
 namespace {
 
 struct Arguments {
-  compare::CompareRequest request;
+  compare::CompareRequest request;  // without its variants
+  std::vector<std::string> variants;
+  std::string variants_file;
   std::string out, resume;
   bool resumes = false;          // --resume was given, even with an empty name
   std::vector<std::string> add;  // rows, folder
@@ -37,7 +40,11 @@ void compare_in(const compare::ComparisonFolder& folder, compare::Comparison com
 }
 
 void start(const Arguments& arguments) {
-  compare::Comparison comparison = compare::plan_comparison(arguments.request);
+  compare::CompareRequest request = arguments.request;
+  if (!arguments.variants_file.empty()) request.variants = compare::read_variants(arguments.variants_file);
+  for (const std::string& text : arguments.variants)
+    request.variants.push_back(compare::parse_variant(text, "--variant"));
+  compare::Comparison comparison = compare::plan_comparison(request);
   const compare::RowTasks tasks = compare::load_tasks(comparison);
   if (!arguments.out.empty()) expect_not_replaced(comparison.configuration, arguments.out);
   say_how_data_are_taken(*tasks.shared());
@@ -46,7 +53,7 @@ void start(const Arguments& arguments) {
       arguments.out.empty() ? runs::new_run_path("compare") : fs::path(arguments.out), arguments.overwrite);
   folder.write_records(*tasks.shared());
   runs::point_latest_at(folder.path());
-  compare_in(folder, std::move(comparison), tasks, compare::requested_budget(arguments.request));
+  compare_in(folder, std::move(comparison), tasks, compare::requested_budget(request));
 }
 
 void resume(const fs::path& path, const std::vector<std::string>& added) {
@@ -97,12 +104,12 @@ void add_compare_command(CLI::App& app) {
       "the preset's; of language models softmax, Cog, Cog between softmax layers, differential and symmetric)",
       "NAMES")
       ->delimiter(',');
-  add("--variant", request.variants,
+  add("--variant", arguments->variants,
       "rows that differ in more, or in something else, than their mechanism: a name and keys of the model, the task "
       "and "
       "the training, as in \"outer: model.mechanism=cog model.first_softmax_layers=1\"",
       "\"NAME: KEY=VALUE ...\"");
-  add("--variants", request.variants_file, "a file with more of them, a table [variants.NAME] each", "FILE");
+  add("--variants", arguments->variants_file, "a file with more of them, a table [variants.NAME] each", "FILE");
   add("--preset", request.preset, preset_help(), "NAME");
   add("--form", request.form,
       "of the models: gpt (learned positions, LayerNorm, GELU) or llama (rotary positions, RMSNorm, SwiGLU) (default: "

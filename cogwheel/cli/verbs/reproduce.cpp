@@ -204,12 +204,15 @@ void reproduce_trained(const Experiment& found, const ReproduceArguments& argume
   const auto begin = std::chrono::steady_clock::now();
   fmt::print(stderr, "{}: {}\n", found.name, experiment.question);
   compare::RunStore store(arguments.models, COGWHEEL_VERSION, arguments.retrain);
-  if (budget.steps == 0) compare::decide_steps(comparison, budget, measure_rates(tasks, true));
+  // Where the steps are given, no rate is asked for anything but an estimate.
+  const bool decides = budget.steps == 0 || comparison.match == "time";
+  compare::decide_steps(
+      comparison, budget,
+      decides ? measure_rates(tasks, true) : compare::MeasureRate([](const auto&...) { return 1.0; }));
   // With its steps, so that it can be resumed as it began, whatever the machine's speed is then.
   reproduce::ReproductionRequest recorded = request;
   recorded.steps = budget.steps > 0 ? request.steps : comparison.settings.steps;
   write_file(folder.path / reproduce::request_file, reproduce::request_to_json(recorded));
-  compare::decide_steps(comparison, {.steps = budget.steps}, [](const auto&...) { return 1.0; });
   const std::int64_t stored = arguments.retrain ? 0 : count_stored(comparison, tasks, store);
 
   const auto place = compare::ComparisonFolder::create(folder.path / reproduce::comparison_folder, true);

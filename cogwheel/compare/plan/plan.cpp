@@ -155,7 +155,6 @@ void set_shared(runs::RunConfig& shared, const CompareRequest& request) {
       {"training.seed", "--seeds"}};
   for (const tasks::TaskFileOption& option : tasks::task_file_options())
     options["task." + std::string(option.key)] = option.flag();
-  const auto key_of = [](const std::string& assignment) { return assignment.substr(0, assignment.find('=')); };
   for (const std::string& assignment : request.set)
     if (const auto option = options.find(key_of(assignment)); option != options.end())
       throw UsageError(expected_got("--set", option->second + " for " + option->first, assignment));
@@ -244,16 +243,13 @@ Comparison plan_comparison(const CompareRequest& request) {
       .preset = std::string(preset.name), .form = form, .tune = request.tune, .seeds = {}, .set = request.set};
   for (std::int64_t seed = 1; seed <= request.seeds; ++seed) comparison.settings.seeds.push_back(seed);
 
-  std::vector<Variant> variants;
-  if (!request.variants_file.empty()) variants = read_variants(request.variants_file);
-  for (const std::string& text : request.variants) variants.push_back(parse_variant(text, "--variant"));
-  const bool of_preset = request.attention.empty() && variants.empty();
+  const bool of_preset = request.attention.empty() && request.variants.empty();
   for (std::string name : of_preset ? preset.attention : request.attention) {
     name.erase(0, name.find_first_not_of(' '));  // as of "softmax, cog"
     name.erase(name.find_last_not_of(' ') + 1);
     add_row(comparison, of_mechanism(name), "--attention");
   }
-  for (const Variant& variant : variants) add_row(comparison, variant, "--variant");
+  for (const Variant& variant : request.variants) add_row(comparison, variant, "--variant");
   std::vector<std::string> names;
   for (const MechanismPlan& plan : comparison.mechanisms) names.push_back(plan.name);
   const bool softmax = comparison.plan("softmax") != nullptr;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cogwheel/compare/plan/variants.h"
 #include "cogwheel/compare/record/comparison.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/runs/configuration/run_config.h"
@@ -26,12 +27,11 @@ struct CompareRequest {
   std::map<std::string, std::string> task_files;  // by the option of the task (tasks/task_files.h)
   std::int64_t bytes = 0;  // of the text, its first ones; 0: all of one that is given, else the default
   std::string tokenizer = "character";
-  std::vector<std::string> attention;      // empty: the preset's, unless there are variants
-  std::vector<std::string> variants = {};  // as parse_variant reads them (compare/plan/variants.h)
-  std::string variants_file = {};          // of more, which come before those
-  std::string preset;                      // empty: small, or that of the task where another model learns it
-  std::string form;                        // empty: the preset's
-  std::string position;                    // empty: the form's
+  std::vector<std::string> attention;  // empty: the preset's, unless there are variants
+  std::vector<Variant> variants = {};
+  std::string preset;    // empty: small, or that of the task where another model learns it
+  std::string form;      // empty: the preset's
+  std::string position;  // empty: the form's
   std::string recurrent_layer = "paper";
   std::string device = "cpu";
   std::string precision = "fp32";

@@ -16,8 +16,6 @@ namespace {
 
 constexpr std::string_view mechanism_key = "model.mechanism";
 
-std::string key_of(const std::string& assignment) { return assignment.substr(0, assignment.find('=')); }
-
 bool sets_key(const MechanismPlan& plan, std::string_view key) {
   return std::any_of(plan.set.begin(), plan.set.end(), [&](const std::string& each) { return key_of(each) == key; });
 }
@@ -40,9 +38,8 @@ void expect_key_of_a_row(const Comparison& comparison, const std::string& assign
     return;
   }
   if (contains(keys_of_rows, key)) return;
-  const bool of_data = key.starts_with("data.") || contains(pairing_keys, key) || key == "model.vocabulary" ||
-                       key == "training.seed" || key == "training.steps";
-  if (of_data || (runs::to_json(shared).contains(key) && !is_shared(shared, key)))
+  if (key.starts_with("data.") || contains(pairing_keys, key) ||
+      (runs::to_json(shared).contains(key) && !is_shared(shared, key)))
     throw UsageError(
         expected_got(option, "keys that leave the data and the budget of paired runs as they are", assignment));
 }

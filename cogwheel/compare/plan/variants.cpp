@@ -58,6 +58,8 @@ void add_assignments(const toml::table& table, const std::string& before, std::v
 
 }  // namespace
 
+std::string key_of(const std::string& assignment) { return assignment.substr(0, assignment.find('=')); }
+
 bool is_variant(std::string_view text) { return text.find(':') != std::string_view::npos; }
 
 Variant parse_variant(std::string_view text, std::string_view option) {

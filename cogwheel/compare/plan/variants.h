@@ -13,6 +13,9 @@ struct Variant {
   std::vector<std::string> set;  // "key=value" of a configuration, at least one
 };
 
+// "model.window" of "model.window=8".
+std::string key_of(const std::string& assignment);
+
 // A value ends where the next key begins, so that it may hold spaces. Throws UsageError that names `option`.
 Variant parse_variant(std::string_view text, std::string_view option);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <string>
 
 #include "cogwheel/compare/statistics/paired_statistics.h"
@@ -13,9 +12,6 @@ namespace cogwheel::compare {
 namespace {
 
 constexpr std::array<std::string_view, 4> status_names{"done", "diverged", "interrupted", "failed"};
-
-// By how much equal differences of numbers of this size may differ once each number is rounded.
-double rounding_of(double largest) { return 4 * std::numeric_limits<double>::epsilon() * std::abs(largest); }
 
 struct PairedDifferences {
   std::vector<double> values = {};

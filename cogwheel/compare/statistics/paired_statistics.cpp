@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "cogwheel/compare/statistics/student_t.h"
@@ -21,6 +22,8 @@ double standard_error(std::span<const double> values) {
 }
 
 }  // namespace
+
+double rounding_of(double largest) { return 4 * std::numeric_limits<double>::epsilon() * std::abs(largest); }
 
 bool has_spread(std::span<const double> values, double rounding) {
   if (values.size() < 2) return false;

@@ -15,6 +15,9 @@ struct Estimate {
   std::optional<double> interval;
 };
 
+// By how much values that are equal may differ where they are differences of rounded numbers up to this size.
+double rounding_of(double largest);
+
 // Whether a sample shows how far its values scatter: two at least that differ by more than `rounding`, which is what
 // values that are equal may differ by where they come from rounded numbers.
 bool has_spread(std::span<const double> values, double rounding = 0);

@@ -20,6 +20,26 @@ std::string number_for_readers(double value) {
   return value < 0 ? "−" + text : text;
 }
 
+std::string Finding::relation_name(Relation relation) {
+  switch (relation) {
+    case Relation::near:
+      return "near";
+    case Relation::at_most:
+      return "at_most";
+    case Relation::above:
+      return "above";
+    case Relation::shown:
+      break;
+  }
+  return "shown";
+}
+
+Finding::Relation Finding::find_relation(std::string_view name) {
+  for (const Relation relation : {Relation::near, Relation::at_most, Relation::above})
+    if (name == relation_name(relation)) return relation;
+  return Relation::shown;
+}
+
 std::optional<bool> Finding::agrees() const {
   switch (relation) {
     case Relation::near:

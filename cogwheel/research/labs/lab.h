@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,10 @@ struct Finding {
   double expected = 0, tolerance = 0;
   double ours = 0;
   std::string remark = {};  // why the two differ, or what to mind
+
+  // "near", …, as files have it; and back, of another name `shown`.
+  static std::string relation_name(Relation relation);
+  static Relation find_relation(std::string_view name);
 
   // Absent where there is nothing to agree with. A number that is not finite agrees with none.
   std::optional<bool> agrees() const;

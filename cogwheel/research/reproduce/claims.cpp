@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "cogwheel/compare/statistics/paired_statistics.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/pages/html.h"
@@ -20,13 +20,6 @@ constexpr const char* train_loss = "train_loss";
 const double* value_at(const compare::CurvePoint& point, const std::string& measure) {
   if (measure == train_loss) return point.train_loss ? &*point.train_loss : nullptr;
   return runs::find_value(point.measured, measure);
-}
-
-// By how much values of this size may differ because they are rounded.
-double rounding_of(const std::vector<double>& values) {
-  double largest = 0;
-  for (const double value : values) largest = std::max(largest, std::abs(value));
-  return 4 * std::numeric_limits<double>::epsilon() * largest;
 }
 
 std::string signed_text(double value) {
@@ -88,7 +81,8 @@ std::vector<DecidedClaim> decide(const std::vector<Claim>& claims, const compare
     TestedClaim test{.relation = claim.relation, .bound = claim.bound, .rises = claim.rises, .values = each.values};
     if (claim.relation == Relation::crosses) test.later = values_of(comparison, claim.row, claim.against, claim.later);
     // Differences are of numbers, whose rounding is larger than theirs.
-    test.rounding = rounding_of(values_of(comparison, claim.row, "", claim.number));
+    for (const double value : values_of(comparison, claim.row, "", claim.number))
+      test.rounding = std::max(test.rounding, compare::rounding_of(value));
     if (claim.primary)
       tested.push_back(std::move(test));
     else

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "cogwheel/core/error.h"
@@ -22,17 +23,15 @@ constexpr const char *agreeing = "agrees", *contradicting = "contradicts", *unde
 void add_findings(const Json& findings, IndexedExperiment& experiment) {
   for (const Json& finding : findings) {
     if (!finding.at("agrees").is_boolean()) continue;
-    const std::string relation = finding.at("relation").get<std::string>();
-    const std::string expected = labs::number_for_readers(finding.at("expected").get<double>());
-    const double tolerance = finding.value("tolerance", 0.0);
-    experiment.lines.push_back(
-        {.claim = finding.at("what").get<std::string>(),
-         .expected = relation == "at_most" ? "at most " + expected
-                     : relation == "above" ? "above " + expected
-                     : tolerance > 0       ? expected + " ± " + labs::number_for_readers(tolerance)
-                                           : expected,
-         .found = finding.at("ours").is_number() ? labs::number_for_readers(finding.at("ours").get<double>()) : "none",
-         .verdict = finding.at("agrees").get<bool>() ? agreeing : contradicting});
+    const labs::Finding read{.what = finding.at("what").get<std::string>(),
+                             .relation = labs::Finding::find_relation(finding.at("relation").get<std::string>()),
+                             .expected = finding.at("expected").get<double>(),
+                             .tolerance = finding.value("tolerance", 0.0),
+                             .ours = finding.at("ours").is_number() ? finding.at("ours").get<double>() : std::nan("")};
+    experiment.lines.push_back({.claim = read.what,
+                                .expected = read.expected_text(),
+                                .found = read.ours_text(),
+                                .verdict = finding.at("agrees").get<bool>() ? agreeing : contradicting});
   }
 }
 

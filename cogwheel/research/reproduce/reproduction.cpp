@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/research/labs/labs.h"
+#include "cogwheel/research/reproduce/strict_table.h"
 #include "cogwheel/runs/configuration/toml_text.h"
 
 namespace cogwheel::reproduce {
@@ -40,14 +40,13 @@ std::string value_text_of(const toml::node& node) {
 
 LabExperiment parse_lab_experiment(std::string_view text, const std::string& name, const std::string& what) {
   const toml::table given = runs::parse_toml(text, what);
-  const std::vector<std::string> keys{"lab", "section", "parameters"};
-  for (const auto& [key, node] : given)
-    if (std::find(keys.begin(), keys.end(), key.str()) == keys.end())
-      throw UsageError(expected_got(what + ": key", expected_names(key.str(), keys), key.str()));
-  const labs::LabEntry& lab = labs::find_lab(given["lab"].value_or(std::string()), what + ": lab");
-  LabExperiment experiment{
-      .name = name, .section = given["section"].value_or(std::string()), .lab = &lab, .parameters = lab.parameters};
-  if (const auto* const parameters = given["parameters"].as_table())
+  StrictTable keys(given, what);
+  const std::string name_of_lab = keys.text("lab").value_or(""), section = keys.text("section").value_or("");
+  const toml::table* const parameters = keys.table("parameters");
+  keys.finish();
+  const labs::LabEntry& lab = labs::find_lab(name_of_lab, keys.what("lab"));
+  LabExperiment experiment{.name = name, .section = section, .lab = &lab, .parameters = lab.parameters};
+  if (parameters != nullptr)
     for (const auto& [key, node] : *parameters) experiment.parameters.set(key.str(), value_text_of(node), what);
   return experiment;
 }

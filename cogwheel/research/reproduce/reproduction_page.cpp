@@ -13,22 +13,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* lecture = "Attention, notes of a lecture on language models";
 
-std::string relation_name(labs::Finding::Relation relation) {
-  switch (relation) {
-    case labs::Finding::Relation::near:
-      return "near";
-    case labs::Finding::Relation::at_most:
-      return "at_most";
-    case labs::Finding::Relation::above:
-      return "above";
-    case labs::Finding::Relation::shown:
-      break;
-  }
-  return "shown";
-}
-
 Json finding_json(const labs::Finding& finding) {
-  Json json{{"what", finding.what}, {"relation", relation_name(finding.relation)}};
+  Json json{{"what", finding.what}, {"relation", labs::Finding::relation_name(finding.relation)}};
   if (finding.agrees())
     json["expected"] = finding.expected, json["tolerance"] = finding.tolerance, json["whose"] = finding.whose_text();
   json["ours"] = finding.ours;  // null where it is not finite

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "cogwheel/compare/plan/rows.h"
 #include "cogwheel/compare/record/verdict.h"
 #include "cogwheel/compare/statistics/paired_statistics.h"
 #include "cogwheel/core/error.h"
@@ -91,22 +92,14 @@ pages::TextTable trained_table(const compare::Comparison& comparison) {
   pages::TextTable table{
       .title = "", .columns = {"row", "its own keys", "parameters", "steps", "learning rate", "seeds"}, .rows = {}};
   for (const compare::MechanismPlan& plan : comparison.mechanisms) {
-    std::string keys = plan.set.empty() ? "model.mechanism=" + plan.name : "";
-    for (const std::string& assignment : plan.set) keys += (keys.empty() ? "" : ", ") + assignment;
+    const std::vector<std::string> keys = plan.set.empty() ? compare::of_mechanism(plan.name).set : plan.set;
     const compare::SummaryRow* const row = comparison.row(plan.name);
-    table.rows.push_back({plan.title, keys, pages::grouped(plan.parameters), pages::grouped(plan.steps),
-                          number_text(plan.learning_rate), std::to_string(row == nullptr ? 0 : row->seeds)});
+    table.rows.push_back({plan.title, fmt::format("{}", fmt::join(keys, ", ")), pages::grouped(plan.parameters),
+                          pages::grouped(plan.steps), number_text(plan.learning_rate),
+                          std::to_string(row == nullptr ? 0 : row->seeds)});
   }
   return table;
 }
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
-Json number_or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 Json claim_json(const DecidedClaim& decided) {
   const ClaimResult& result = decided.result;
@@ -115,19 +108,18 @@ Json claim_json(const DecidedClaim& decided) {
             {"row", decided.claim.row},
             {"against", decided.claim.against},
             {"expected", expected_text(decided.claim)},
-            {"printed", number_or_null(decided.claim.printed)},
+            {"printed", runs::write_json(decided.claim.printed)},
             {"primary", decided.claim.primary},
             {"verdict", decided.claim.primary ? Json(verdict_name(result.verdict)) : Json(nullptr)},
             {"mean", result.mean},
-            {"interval", number_or_null(result.interval)},
-            {"confidence", number_or_null(result.confidence)},
-            {"p_adjusted", number_or_null(result.p_adjusted)},
+            {"interval", runs::write_json(result.interval)},
+            {"confidence", runs::write_json(result.confidence)},
+            {"p_adjusted", runs::write_json(result.p_adjusted)},
             {"values", decided.values}};
   if (result.later_mean)
-    json["later_mean"] = *result.later_mean, json["later_interval"] = number_or_null(result.later_interval);
+    json["later_mean"] = *result.later_mean, json["later_interval"] = runs::write_json(result.later_interval);
   if (decided.claim.primary && result.verdict == Verdict::cannot_tell)
-    json["visible"] = number_or_null(result.visible),
-    json["seeds_needed"] = result.seeds_needed ? Json(*result.seeds_needed) : Json(nullptr);
+    json["visible"] = runs::write_json(result.visible), json["seeds_needed"] = runs::write_json(result.seeds_needed);
   return json;
 }
 
@@ -168,8 +160,7 @@ compare::CompareRequest comparison_request(const TrainedExperiment& experiment, 
   made.seconds = made.steps > 0 ? 0 : 60 * request.minutes;
   for (const auto* keys : {&given.set, &scale.set, &request.set})
     made.set.insert(made.set.end(), keys->begin(), keys->end());
-  for (const compare::Variant& variant : experiment.variants)
-    made.variants.push_back(compare::variant_text(variant.name, variant.set));
+  made.variants = experiment.variants;
   return made;
 }
 
@@ -193,7 +184,7 @@ std::string trained_page(const TrainedReproduction& reproduction) {
       .kind = "Cogwheel experiment",
       .created = reproduction.created,
       .verdict = claims_sentence(reproduction.claims),
-      .facts = {{"Experiment", experiment.name, "answers " + joined(experiment.source.items)},
+      .facts = {{"Experiment", experiment.name, fmt::format("answers {}", fmt::join(experiment.source.items, ", "))},
                 {"Source", experiment.source.document + ", " + experiment.source.place, experiment.source.cost},
                 {"Scale", reproduction.request.scale, experiment.scale(reproduction.request.scale).note},
                 {"Data", comparison.data.name, comparison.data.sha256},
@@ -266,11 +257,11 @@ std::string trained_json(const TrainedReproduction& reproduction) {
     Json rows = Json::array();
     for (const SourceTable::Row& row : table.rows) {
       Json printed = Json::array(), ours = Json::array();
-      for (const auto& value : row.values) printed.push_back(number_or_null(value));
+      for (const auto& value : row.values) printed.push_back(runs::write_json(value));
       if (!row.variant.empty())
         for (const NumberOfRow& number : table.numbers) {
           const compare::Estimate estimate = estimate_of(comparison, row.variant, number);
-          ours.push_back({{"mean", estimate.mean}, {"interval", number_or_null(estimate.interval)}});
+          ours.push_back({{"mean", estimate.mean}, {"interval", runs::write_json(estimate.interval)}});
         }
       rows.push_back({{"name", row.name}, {"variant", row.variant}, {"printed", printed}, {"ours", ours}});
     }

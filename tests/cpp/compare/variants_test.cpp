@@ -15,11 +15,11 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-CompareRequest request_of(Names variants) {
+CompareRequest request_of(const Names& variants) {
   CompareRequest request;
   request.text = {"text"};
   request.preset = "tiny";
-  request.variants = std::move(variants);
+  for (const std::string& text : variants) request.variants.push_back(parse_variant(text, "--variant"));
   return request;
 }
 
@@ -55,7 +55,7 @@ TEST(Variants, OfAFileStandInItsOrder) {
   EXPECT_EQ(variants[2].set, Names{"model.tied_head=false"});
 
   CompareRequest request = request_of({"last: model.window=8"});
-  request.variants_file = file.string();
+  request.variants.insert(request.variants.begin(), variants.begin(), variants.end());
   const Comparison comparison = plan_comparison(request);
   Names names;
   for (const MechanismPlan& plan : comparison.mechanisms) names.push_back(plan.name);
@@ -157,7 +157,7 @@ TEST(Variants, MeasureTheSameItems) {
     request.task = "recall";
     request.attention = {"softmax"};
     request.seeds = 1;
-    request.variants = {variant};
+    request.variants = {parse_variant(variant, "--variant")};
     Comparison comparison = plan_comparison(request);
     return usage_error_of([&] { load_tasks(comparison); });
   };
