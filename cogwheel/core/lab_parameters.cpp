@@ -65,6 +65,12 @@ void LabParameters::set(std::string_view name, std::string_view text, std::strin
   found->values = std::move(values);
 }
 
+void LabParameters::assign(std::string_view assignment, std::string_view what) {
+  const std::size_t equals = assignment.find('=');
+  if (equals == std::string_view::npos || equals == 0) throw UsageError(expected_got(what, "name=value", assignment));
+  set(assignment.substr(0, equals), assignment.substr(equals + 1), what);
+}
+
 const LabParameter& LabParameters::find(std::string_view name) const {
   for (const LabParameter& parameter : all_)
     if (parameter.name == name) return parameter;

@@ -35,6 +35,9 @@ class LabParameters {
   // is no number, of another kind, out of range, or a list where one number is meant.
   void set(std::string_view name, std::string_view text, std::string_view what);
 
+  // The same of "name=value".
+  void assign(std::string_view assignment, std::string_view what);
+
   // Of parameters that exist.
   std::int64_t whole(std::string_view name) const;
   double number(std::string_view name) const;

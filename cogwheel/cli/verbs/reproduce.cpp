@@ -218,10 +218,15 @@ void reproduce_trained(const Experiment& found, const ReproduceArguments& argume
   const auto place = compare::ComparisonFolder::create(folder.path / reproduce::comparison_folder, true);
   place.write_records(*tasks.shared());
   const compare::ComparisonJob job = run_comparison(place, std::move(comparison), tasks, {}, &store);
+  std::vector<reproduce::StudyOfRows> studies =
+      reproduce::make_studies(experiment, job.comparison(), place.path(), folder.path,
+                              [&](const std::string& line) { fmt::print(stderr, "{}: {}\n", found.name, line); });
+  std::vector<reproduce::DecidedClaim> claims = reproduce::decide(experiment.claims, {job.comparison(), studies});
   reproduce::TrainedReproduction reproduction{.experiment = experiment,
                                               .request = recorded,
                                               .comparison = job.comparison(),
-                                              .claims = reproduce::decide(experiment.claims, job.comparison()),
+                                              .studies = std::move(studies),
+                                              .claims = std::move(claims),
                                               .taken = stored,
                                               .command = command_of(recorded),
                                               .created = utc_now(),
@@ -233,6 +238,7 @@ void reproduce_trained(const Experiment& found, const ReproduceArguments& argume
              reproduce::claims_sentence(reproduction.claims),
              (folder.path / reproduce::reproduction_page_file).string());
   job.expect_success();
+  reproduction.expect_studies();
 }
 
 void run_experiment(const Experiment& found, const ReproduceArguments& arguments) {

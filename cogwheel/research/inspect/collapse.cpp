@@ -213,6 +213,15 @@ StudyResult measure_collapse(const LabParameters& parameters, const std::vector<
     result.charts.push_back(chart_by_length("‖y − y′‖ / ‖y‖", "relative difference", true, task, groups, lengths.n,
                                             &TaskDistances::relative));
   }
+  for (const TaskDistances& task : tasks) {
+    const std::string name = task.task->zero ? "zero" : "ones";
+    NumbersOfRuns kept{.name = name + "_kept", .values = {}}, relative_at_end{.name = name + "_relative", .values = {}};
+    for (std::size_t run = 0; run < runs.size(); ++run) {
+      kept.values.push_back(task.to_shortest[run].back());
+      relative_at_end.values.push_back(task.relative[run].back());
+    }
+    result.numbers.insert(result.numbers.end(), {std::move(kept), std::move(relative_at_end)});
+  }
   result.answer = fmt::format("What is left of the difference between two texts, from n = {} to {}:{}.",
                               lengths.n.front(), lengths.n.back(), result.answer);
   if (!lengths.shortened.empty()) result.notes.push_back(lengths.shortened);
@@ -250,7 +259,13 @@ StudyEntry collapse_study() {
                            .range = {1, 1e6},
                            .meaning = "n, the number of ones; where a context is too short, shares of what it holds",
                            .list = true}}},
-          .run = measure_collapse};
+          .run = measure_collapse,
+          .numbers = {{"zero_kept",
+                       "of the difference at the shortest text, what is left at the longest, where a zero "
+                       "is to be found"},
+                      {"zero_relative", "‖y − y′‖ / ‖y‖ at the longest, where a zero is to be found"},
+                      {"ones_kept", "the first where ones are to be counted"},
+                      {"ones_relative", "the second where ones are to be counted"}}};
 }
 
 }  // namespace cogwheel::inspect

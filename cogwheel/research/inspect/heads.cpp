@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
+#include <optional>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/head_name.h"
@@ -243,6 +245,62 @@ std::string told_at_end(const std::vector<RunGroup>& groups, const std::vector<S
   return text.empty() ? "not measured" : text;
 }
 
+constexpr const char *of_layer = "_of_layer", *change_of = "_change";
+
+std::vector<StudyNumber> numbers() {
+  std::vector<StudyNumber> all;
+  const auto add = [&](const std::string& name, const std::string& meaning) {
+    all.push_back({name, meaning + ", mean over heads"});
+    all.push_back({name + of_layer, meaning + ", mean over the heads of a layer", "layer, from 0"});
+  };
+  for (const nn::HeadStatistic& statistic : nn::head_statistics) {
+    const std::string name(statistic.name);
+    add(name, name + " at the end");
+    all.push_back({name + change_of, name + " at the end less what it was when first measured"});
+  }
+  add("distance", "distance of heads");
+  add("magnitude_distance", "distance of the |a| of heads");
+  return all;
+}
+
+std::vector<NumbersOfRuns> numbers_of(const std::vector<StudiedRun>& runs, const TextMaps& maps) {
+  std::vector<NumbersOfRuns> all;
+  std::int64_t most_layers = 0;
+  for (const StudiedRun& run : runs)
+    most_layers = std::max<std::int64_t>(most_layers, std::ssize(run.history.back().heads));
+  const auto add = [&](const std::string& name, std::optional<double> place, const auto& of_run) {
+    NumbersOfRuns found{.name = name, .place = place, .values = {}};
+    for (std::size_t run = 0; run < runs.size(); ++run) found.values.push_back(of_run(run));
+    all.push_back(std::move(found));
+  };
+  for (const nn::HeadStatistic& statistic : nn::head_statistics) {
+    const std::string name(statistic.name);
+    const auto end = [&](std::size_t run, std::int64_t layer) {
+      return mean_over_heads(runs[run].history.back().heads, statistic.member, layer);
+    };
+    add(name, {}, [&](std::size_t run) { return end(run, -1); });
+    add(name + change_of, {}, [&](std::size_t run) {
+      return end(run, -1) - mean_over_heads(runs[run].history.front().heads, statistic.member);
+    });
+    for (std::int64_t layer = 0; layer < most_layers; ++layer)
+      add(name + of_layer, static_cast<double>(layer), [&](std::size_t run) { return end(run, layer); });
+  }
+  for (const auto& [name, distances] :
+       {std::pair<std::string, const std::vector<std::vector<double>>&>{"distance", maps.distances},
+        {"magnitude_distance", maps.distances_of_magnitudes}}) {
+    add(name, {}, [&](std::size_t run) {
+      const std::vector<double>& layers = distances[run];
+      return std::accumulate(layers.begin(), layers.end(), 0.) / static_cast<double>(layers.size());
+    });
+    for (std::int64_t layer = 0; layer < most_layers; ++layer)
+      add(name + of_layer, static_cast<double>(layer), [&](std::size_t run) {
+        return layer < std::ssize(distances[run]) ? distances[run][static_cast<std::size_t>(layer)]
+                                                  : nn::HeadStatistics::none;
+      });
+  }
+  return all;
+}
+
 StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& runs) {
   for (const StudiedRun& each : runs) expect_history(each);
   const std::vector<RunGroup> groups = groups_of(runs);
@@ -257,6 +315,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
   result.tables.insert(result.tables.end(), {{"histogram", maps.histogram, false},
                                              {"distances", maps.pairs, false},
                                              {"over_training", table_over_training(runs), false}});
+  result.numbers = numbers_of(runs, maps);
   for (const Charted& each : charted) result.charts.push_back(chart_over_training(each, groups, runs));
   for (const RunGroup& group : groups) result.charts.push_back(chart_of_weights(group, maps, bins));
   result.remarks = {
@@ -286,7 +345,8 @@ StudyEntry heads_study() {
               {{{"tokens", {128}, {8, 1024}, "of the text of the maps, as far as it goes and the context holds them"},
                 {"bins", {41}, {3, 401}, "of the histograms of weights"}}},
           .run = heads::run,
-          .reads_text = true};
+          .reads_text = true,
+          .numbers = heads::numbers()};
 }
 
 }  // namespace cogwheel::inspect

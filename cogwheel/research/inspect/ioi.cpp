@@ -192,6 +192,19 @@ pages::LineChart scatter(const std::string& title, const HeadAtEnd& head) {
               "one that deletes, the less."};
 }
 
+// Of each run; of a head, of the one without which the difference falls most. In the order in which they are given.
+std::vector<StudyNumber> ioi_numbers() {
+  return {{"accuracy", "share of the prompts whose name is right"},
+          {"difference", "logit of the indirect object less that of the subject, mean"},
+          {"change", "by what share the difference changes without the head"},
+          {"weight_on_io", "mean weight from the last word to the indirect object"},
+          {"weight_on_subject", "to both places of the subject"},
+          {"correlation", "Pearson's r of the weight on the indirect object and what the head writes along it"},
+          {"positivity", "Σλ / Σ|λ| of its circuit"},
+          {"bare_positivity", "the same of values and output alone"},
+          {"deletes_subject", "weight on the subject times positivity: below 0 it is deleted"}};
+}
+
 StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& runs) {
   for (const StudiedRun& each : runs) expect_ioi(each);
   const interpret::IoiPrompts drawn =
@@ -214,6 +227,8 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
   pages::TextTable points{
       "Prompts", {"run", "head", "prompt", "weight on IO", "weight on S", "writes IO", "writes S"}, {}};
   std::vector<BestHead> changes;
+  std::vector<NumbersOfRuns> numbers;
+  for (const StudyNumber& each : ioi_numbers()) numbers.push_back({.name = each.name, .values = {}});
   double null_deviation = 0;
   for (const StudiedRun& each : runs) {
     tasks::language::LanguageModelImpl& model = **each.model;
@@ -262,6 +277,11 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
          percent(of(change, best)), weight_number(mean_of(head.to_io)), weight_number(mean_of(head.to_subject)),
          study_number(r.value), study_number(r.low), study_number(r.high), weight_number(of(copying.full, best)),
          weight_number(of(copying.bare, best)), weight_number(mean_of(head.to_subject) * of(copying.full, best))});
+    const double weight_on_subject = mean_of(head.to_subject), positivity = of(copying.full, best);
+    const double of_run[] = {seen.accuracy,       seen.difference,        of(change, best),
+                             mean_of(head.to_io), weight_on_subject,      r.value,
+                             positivity,          of(copying.bare, best), weight_on_subject * positivity};
+    for (std::size_t number = 0; number < numbers.size(); ++number) numbers[number].values.push_back(of_run[number]);
     changes.push_back({of(change, best), each.name + ", " + name});
     result.charts.push_back(scatter(fmt::format("{}, {}: what it reads and what it writes", each.name, name), head));
     result.figures.push_back(map_of_heads(
@@ -270,6 +290,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
         "the last word is that of a prompt with other names. Rows are layers, columns heads, counted from 0."));
     result.figures.push_back(weights_of_heads(each.name + ": where the last word looks", drawn, seen));
   }
+  result.numbers = std::move(numbers);
   result.answer = headline_of(std::move(changes));
   result.tables = {{"models", summary}, {"heads", heads}, {"scores", looks}, {"prompts", points, false}};
   result.remarks = {
@@ -310,7 +331,8 @@ StudyEntry ioi_study() {
           {{{"prompts", {100}, {4, 10000}, "prompts, of pairs of names that training never shows"},
             {"seed", {0}, {0, 1e9}, "of the prompts"},
             {"freeze_feed_forward", {0}, {0, 1}, "1: heads speak directly alone, not through feed-forward networks"}}},
-      .run = run};
+      .run = run,
+      .numbers = ioi_numbers()};
 }
 
 }  // namespace cogwheel::inspect

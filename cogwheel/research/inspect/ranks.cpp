@@ -86,6 +86,25 @@ struct Summary {
   }
 };
 
+// Of whose rank claims can be made, and what their numbers are called.
+constexpr std::pair<const char*, const char*> claimed_matrices[] = {{"QKᵀ", "score"},
+                                                                    {"QQᵀ", "gram"},
+                                                                    {"exp(QQᵀ)", "exponential"},
+                                                                    {"exp(QQᵀ) − I", "exponential_less_identity"},
+                                                                    {"softmax", "softmax"},
+                                                                    {"softmax, causal", "causal_softmax"},
+                                                                    {"Cog", "cog"},
+                                                                    {"Cog, causal", "causal_cog"}};
+
+std::vector<StudyNumber> numbers_of_matrices() {
+  std::vector<StudyNumber> all;
+  for (const auto& [matrix, name] : claimed_matrices) {
+    all.push_back({std::string(name) + "_rank", std::string("numerical rank of ") + matrix + ", mean over heads"});
+    all.push_back({std::string(name) + "_effective_rank", std::string("effective rank of ") + matrix});
+  }
+  return all;
+}
+
 StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& runs) {
   StudyResult result;
   pages::TextTable summary{
@@ -144,19 +163,31 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
     most_of_low = std::max({most_of_low, of_most(found.at("QKᵀ")), of_most(found.at("exp(QQᵀ) − I"))});
     const double rank = found.at("softmax").mean([](const interpret::MatrixRank& r) { return r.effective; });
     effective.push_back({name, rank, fmt::format("{:.3g}", rank)});
+    std::vector<double> of_run;
+    for (const auto& [matrix, prefix] : claimed_matrices) {
+      of_run.push_back(found.at(matrix).mean([](const interpret::MatrixRank& r) { return r.numerical; }));
+      of_run.push_back(found.at(matrix).mean([](const interpret::MatrixRank& r) { return r.effective; }));
+    }
+    return of_run;
   };
+  std::vector<NumbersOfRuns> numbers;
+  for (const auto& [matrix, name] : claimed_matrices)
+    for (const char* const rank : {"_rank", "_effective_rank"})
+      numbers.push_back({.name = std::string(name) + rank, .values = {}});
   for (const StudiedRun& each : runs) {
     const std::vector<Head> heads = heads_of(each, parameters.whole("tokens"));
     tokens = std::max(tokens, heads.front().query.size(0));
     if (&each == &runs.front())
       measure("random", random_heads(heads.front().query.size(0), heads.front().query.size(1),
                                      static_cast<std::uint64_t>(parameters.whole("seed")), std::ssize(heads)));
-    measure(each.name, heads);
+    const std::vector<double> of_run = measure(each.name, heads);
+    for (std::size_t number = 0; number < numbers.size(); ++number) numbers[number].values.push_back(of_run[number]);
   }
   result.answer = fmt::format(
       "Of {} tokens, QKᵀ and exp(QQᵀ) − I have rank {} at most, in trained heads as in random ones, and softmax an "
       "effective rank of {}.",
       tokens, most_of_low, pages::told(effective));
+  result.numbers = std::move(numbers);
   result.tables = {{"ranks", summary}, {"heads", each_head, false}, {"spectra", spectra, false}};
   result.remarks = {
       {"A matrix function is I plus low rank:",
@@ -186,7 +217,8 @@ StudyEntry ranks_study() {
             {"norm", {8}, {0.01, 30}, "largest eigenvalue of QQᵀ before its exponential", LabParameter::Kind::real},
             {"seed", {0}, {0, 1e9}, "of the random queries and keys"}}},
       .run = ranks::run,
-      .reads_text = true};
+      .reads_text = true,
+      .numbers = ranks::numbers_of_matrices()};
 }
 
 }  // namespace cogwheel::inspect

@@ -28,12 +28,17 @@ std::vector<RunGroup> groups_of(const std::vector<StudiedRun>& runs) {
   std::vector<RunGroup> groups;
   for (std::size_t run = 0; run < runs.size(); ++run) {
     const runs::RunConfig& config = runs[run].config;
+    const std::string& kind = runs[run].kind;
     const auto same = std::find_if(groups.begin(), groups.end(), [&](const RunGroup& group) {
-      runs::RunConfig other = runs[group.runs.front()].config;
+      const StudiedRun& first = runs[group.runs.front()];
+      if (!kind.empty() || !first.kind.empty()) return first.kind == kind;
+      runs::RunConfig other = first.config;
       other.training.seed = config.training.seed;
       return !runs::first_difference(runs::to_json(other), runs::to_json(config));
     });
-    if (same == groups.end()) {
+    if (same == groups.end() && !kind.empty()) {
+      groups.push_back({.name = kind, .title = kind, .said = kind, .runs = {run}});
+    } else if (same == groups.end()) {
       const tasks::language::LanguageModelOptions& options = config.model.as<tasks::language::LanguageModelOptions>();
       const std::string title = mechanism_title(options.mechanism);
       groups.push_back({.name = with_ends(options.mechanism, options),

@@ -18,7 +18,8 @@ struct RunGroup {
   std::vector<std::size_t> runs;  // indices, in order
 };
 
-// Runs whose models have the same options, in the order in which they come.
+// Runs of one kind, and of those that have none, runs whose configurations differ in the seed alone; in the order in
+// which they come.
 std::vector<RunGroup> groups_of(const std::vector<StudiedRun>& runs);
 
 // The mean over the runs of a group, with an interval of 95 % from two runs on. `values` has one of each run.

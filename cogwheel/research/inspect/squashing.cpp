@@ -236,6 +236,13 @@ std::string answer_of(const std::vector<RunGroup>& groups, const std::vector<Squ
 
 using NamedParts = std::initializer_list<std::pair<const char*, OfPositions>>;
 
+// Of which claims can be made, from early to late.
+constexpr std::pair<const char*, OfPositions> squashed_parts[] = {{"norm", &SquashedRun::frozen},
+                                                                  {"norm_in_full", &SquashedRun::full},
+                                                                  {"path_product", &SquashedRun::path_product},
+                                                                  {"path_magnitude", &SquashedRun::path_magnitude},
+                                                                  {"bound", &SquashedRun::bound}};
+
 std::vector<pages::LineChart> charts_of(const std::vector<RunGroup>& groups, const std::vector<SquashedRun>& found,
                                         const std::optional<std::size_t>& zero) {
   std::vector<pages::LineChart> charts;
@@ -282,6 +289,17 @@ StudyResult measure_squashing(const LabParameters& parameters, const std::vector
   result.tables = {{"models", table_of_models(groups, found)},
                    {"positions", table_of_positions(runs, texts, found), false}};
   result.charts = charts_of(groups, found, texts.front().zero);
+  for (const auto& [name, part] : squashed_parts) {
+    result.numbers.push_back({.name = name, .values = {}});
+    for (const SquashedRun& run : found) result.numbers.back().values.push_back(early_to_late(run.*part));
+  }
+  NumbersOfRuns negative{.name = "negative_products", .values = {}}, least{.name = "bound_to_norm", .values = {}};
+  for (const SquashedRun& run : found) {
+    negative.values.push_back(
+        static_cast<double>(std::ranges::count_if(run.path_product, [](double value) { return value < 0; })));
+    least.values.push_back(std::ranges::min(bound_to_norm(run)));
+  }
+  result.numbers.insert(result.numbers.end(), {std::move(negative), std::move(least)});
   if (length < asked)
     result.notes.push_back(fmt::format("The shortest context holds {} tokens, not {}.", length, asked));
   result.remarks = {
@@ -324,7 +342,14 @@ StudyEntry squashing_study() {
              {0, 2},
              "0: “Is there a zero …” with 0 and ones; 1: a text in English; 2: tokens that are drawn"},
             {"seed", {0}, {0, 1e9}, "of tokens that are drawn"}}},
-      .run = measure_squashing};
+      .run = measure_squashing,
+      .numbers = {{"norm", "early to late: how much more early tokens move the last output, weights held fixed"},
+                  {"norm_in_full", "the same with weights that move"},
+                  {"path_product", "the same of the signed path product"},
+                  {"path_magnitude", "the same of the path product of |a|"},
+                  {"bound", "the same of the strict bound"},
+                  {"negative_products", "positions at which the signed path product is below 0"},
+                  {"bound_to_norm", "the strict bound over the norm, at the position where it is the least"}}};
 }
 
 }  // namespace cogwheel::inspect

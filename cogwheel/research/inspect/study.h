@@ -1,6 +1,7 @@
 // A question to trained models, and what answers it.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,8 @@ namespace cogwheel::inspect {
 // Its model is read from the checkpoint once: what is trained meanwhile changes nothing.
 struct StudiedRun {
   std::string name;  // as given
+  std::string
+      kind;  // runs of one kind are seeds of one row; empty: those whose configurations differ in the seed alone
   runs::RunConfig config;
   std::shared_ptr<tasks::language::LanguageModel> model;
   std::shared_ptr<const text::Tokenizer> tokenizer = {};  // of text; none where the task has none
@@ -38,6 +41,19 @@ struct StudyTable {
   bool on_page = true;
 };
 
+// What a study gives of each run as a number, for claims of experiments: "heads.lambda@2".
+struct StudyNumber {
+  std::string name, meaning;
+  std::string place = {};  // at what it is taken, "layer" (from 1) or "n"; empty: once of each run
+};
+
+// Its values; NaN where a run has none.
+struct NumbersOfRuns {
+  std::string name;
+  std::optional<double> place = {};
+  std::vector<double> values;
+};
+
 struct StudyResult {
   std::string answer = {};              // in one sentence
   std::vector<std::string> notes = {};  // where less was done than was asked for: told at once, and on the page
@@ -45,6 +61,7 @@ struct StudyResult {
   std::vector<pages::LineChart> charts = {};
   std::vector<pages::Figure> figures = {};
   std::vector<std::pair<std::string, std::string>> remarks = {};  // a few words, and what they mean
+  std::vector<NumbersOfRuns> numbers = {};                        // those that the entry declares
 };
 
 struct StudyEntry {
@@ -55,6 +72,7 @@ struct StudyEntry {
   // Throws UsageError for a run that it can ask nothing.
   StudyResult (*run)(const LabParameters& parameters, const std::vector<StudiedRun>& runs);
   bool reads_text = false;  // one for all runs, in the tokens of each
+  std::vector<StudyNumber> numbers = {};
 };
 
 // In the order of studies.def.

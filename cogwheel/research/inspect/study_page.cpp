@@ -171,6 +171,10 @@ std::string study_json(const FinishedStudy& study) {
       found["rows"] = values_of(table);
     tables.push_back(std::move(found));
   }
+  Json numbers = Json::array();
+  for (const NumbersOfRuns& each : study.result.numbers)
+    numbers.push_back(
+        {{"name", each.name}, {"place", each.place ? Json(*each.place) : Json()}, {"values", each.values}});
   for (const std::string& note : study.result.notes) remarks.push_back(note);
   for (const auto& [about, text] : study.result.remarks) remarks.push_back(about + " " + text);
   const Json json{{"schema", 1},
@@ -184,6 +188,7 @@ std::string study_json(const FinishedStudy& study) {
                   {"seconds", study.seconds},
                   {"parameters", std::move(parameters)},
                   {"runs", std::move(runs)},
+                  {"numbers", std::move(numbers)},
                   {"tables", std::move(tables)},
                   {"remarks", std::move(remarks)}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -30,6 +30,32 @@ std::string with_interval(double mean, const std::optional<double>& interval) {
   return signed_text(mean) + (interval ? " ± " + pages::fixed(*interval, std::abs(*interval) < 0.1 ? 4 : 3) : "");
 }
 
+std::optional<double> finite(const double* value) {
+  return value == nullptr || !std::isfinite(*value) ? std::nullopt : std::optional(*value);
+}
+
+std::optional<double> value_at_difficulty(const compare::RunResult& run, const std::string& measure,
+                                          double difficulty) {
+  for (const runs::MeasuresByDifficulty& each : run.by_difficulty)
+    for (const auto& point : each.points)
+      if (static_cast<double>(point.difficulty) == difficulty)
+        if (const double* const value = runs::find_value(point.measured, measure)) return finite(value);
+  return std::nullopt;
+}
+
+std::optional<double> number_of_study(const std::vector<StudyOfRows>& studies, const std::string& row,
+                                      std::int64_t seed, const NumberOfRow& number) {
+  const std::size_t dot = number.measure.find('.');
+  for (const StudyOfRows& made : studies) {
+    if (made.study.study->name != number.measure.substr(0, dot)) continue;
+    for (const inspect::NumbersOfRuns& found : made.study.result.numbers)
+      if (found.name == number.measure.substr(dot + 1) && found.place == number.place)
+        for (std::size_t run = 0; run < made.runs.size(); ++run)
+          if (made.runs[run].row == row && made.runs[run].seed == seed) return finite(&found.values.at(run));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<double> number_of_run(const compare::Comparison& comparison, const compare::RunResult* run,
@@ -41,6 +67,7 @@ std::optional<double> number_of_run(const compare::Comparison& comparison, const
     throw UsageError(expected_got("measure", expected_names(measure, names), measure));
   }
   if (run == nullptr || run->status != compare::RunStatus::done) return std::nullopt;
+  if (number.place) return value_at_difficulty(*run, measure, *number.place);
   if (number.at >= 1 && measure != train_loss) {
     const double* value = runs::find_value(run->measured, measure);
     return value == nullptr ? std::nullopt : std::optional(*value);
@@ -60,28 +87,31 @@ std::optional<double> number_of_run(const compare::Comparison& comparison, const
   return *late + (*early - *late) * distance / static_cast<double>(after->step - before.step);
 }
 
-std::vector<double> values_of(const compare::Comparison& comparison, const std::string& row, const std::string& against,
+std::vector<double> values_of(const Measurements& measured, const std::string& row, const std::string& against,
                               const NumberOfRow& number) {
+  const compare::Comparison& comparison = measured.comparison;
+  const auto value_of = [&](const std::string& of, std::int64_t seed) {
+    return number.of_study() ? number_of_study(measured.studies, of, seed, number)
+                             : number_of_run(comparison, comparison.run(of, seed), number);
+  };
   std::vector<double> values;
   for (const std::int64_t seed : comparison.settings.seeds) {
-    const auto value = number_of_run(comparison, comparison.run(row, seed), number);
-    const auto base =
-        against.empty() ? std::optional(0.0) : number_of_run(comparison, comparison.run(against, seed), number);
+    const auto value = value_of(row, seed), base = against.empty() ? std::optional(0.0) : value_of(against, seed);
     if (value && base) values.push_back(*value - *base);
   }
   return values;
 }
 
-std::vector<DecidedClaim> decide(const std::vector<Claim>& claims, const compare::Comparison& comparison) {
+std::vector<DecidedClaim> decide(const std::vector<Claim>& claims, const Measurements& measured) {
   std::vector<DecidedClaim> decided;
   std::vector<TestedClaim> tested;
   for (const Claim& claim : claims) {
     DecidedClaim each{
-        .claim = claim, .values = values_of(comparison, claim.row, claim.against, claim.number), .result = {}};
+        .claim = claim, .values = values_of(measured, claim.row, claim.against, claim.number), .result = {}};
     TestedClaim test{.relation = claim.relation, .bound = claim.bound, .rises = claim.rises, .values = each.values};
-    if (claim.relation == Relation::crosses) test.later = values_of(comparison, claim.row, claim.against, claim.later);
+    if (claim.relation == Relation::crosses) test.later = values_of(measured, claim.row, claim.against, claim.later);
     // Differences are of numbers, whose rounding is larger than theirs.
-    for (const double value : values_of(comparison, claim.row, "", claim.number))
+    for (const double value : values_of(measured, claim.row, "", claim.number))
       test.rounding = std::max(test.rounding, compare::rounding_of(value));
     if (claim.primary)
       tested.push_back(std::move(test));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cogwheel/compare/record/comparison.h"
+#include "cogwheel/research/reproduce/studies_of_rows.h"
 #include "cogwheel/research/reproduce/trained_experiment.h"
 
 namespace cogwheel::reproduce {
@@ -14,8 +15,14 @@ namespace cogwheel::reproduce {
 std::optional<double> number_of_run(const compare::Comparison& comparison, const compare::RunResult* run,
                                     const NumberOfRow& number);
 
+// What was found of rows: the measures of their comparison, and studies.
+struct Measurements {
+  const compare::Comparison& comparison;
+  const std::vector<StudyOfRows>& studies;
+};
+
 // Of every seed in which the row, and the one that it is compared with, has the number, in their order.
-std::vector<double> values_of(const compare::Comparison& comparison, const std::string& row, const std::string& against,
+std::vector<double> values_of(const Measurements& measured, const std::string& row, const std::string& against,
                               const NumberOfRow& number);
 
 struct DecidedClaim {
@@ -25,7 +32,7 @@ struct DecidedClaim {
 };
 
 // Primary claims are decided together, the others shown.
-std::vector<DecidedClaim> decide(const std::vector<Claim>& claims, const compare::Comparison& comparison);
+std::vector<DecidedClaim> decide(const std::vector<Claim>& claims, const Measurements& measured);
 
 // "0.02 nats more", for a table: what was found, with its interval; what the claim expects; and why nobody can tell.
 std::string found_text(const DecidedClaim& decided);

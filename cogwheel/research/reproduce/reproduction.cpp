@@ -53,11 +53,7 @@ LabExperiment parse_lab_experiment(std::string_view text, const std::string& nam
 
 void set_parameters(LabExperiment& experiment, const std::vector<std::string>& assignments) {
   LabParameters changed = experiment.parameters;
-  for (const std::string& assignment : assignments) {
-    const std::size_t equals = assignment.find('=');
-    if (equals == std::string::npos || equals == 0) throw UsageError(expected_got("--set", "key=value", assignment));
-    changed.set(assignment.substr(0, equals), assignment.substr(equals + 1), "--set");
-  }
+  for (const std::string& assignment : assignments) changed.assign(assignment, "--set");
   experiment.lab->check(changed);
   experiment.parameters = std::move(changed);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <set>
 
 #include "cogwheel/core/error.h"
@@ -34,6 +35,53 @@ double share(double value, const std::string& what) {
   return value;
 }
 
+const RequestedStudy* requested_study(const TrainedExperiment& experiment, std::string_view name) {
+  for (const RequestedStudy& study : experiment.studies)
+    if (study.entry->name == name) return &study;
+  return nullptr;
+}
+
+// Of "heads.lambda@2": that the study is asked for, of this row, and has such a number.
+void expect_number_of_study(const TrainedExperiment& experiment, const NumberOfRow& number, const std::string& row,
+                            const std::string& what) {
+  const std::size_t dot = number.measure.find('.');
+  const std::string name = number.measure.substr(0, dot), part = number.measure.substr(dot + 1);
+  const RequestedStudy* const study = requested_study(experiment, name);
+  if (study == nullptr) {
+    std::vector<std::string> names;
+    for (const RequestedStudy& each : experiment.studies) names.push_back(each.entry->name);
+    throw UsageError(expected_got(
+        what, names.empty() ? "a measure, as no [[study]] is asked for" : expected_names(name, names), name));
+  }
+  const std::vector<inspect::StudyNumber>& numbers = study->entry->numbers;
+  const auto found = std::ranges::find(numbers, part, &inspect::StudyNumber::name);
+  if (found == numbers.end()) {
+    std::vector<std::string> names;
+    for (const inspect::StudyNumber& each : numbers) names.push_back(each.name);
+    throw UsageError(expected_got(what, expected_names(part, names), part));
+  }
+  if (number.place.has_value() == found->place.empty())
+    throw UsageError(expected_got(what,
+                                  found->place.empty() ? number.measure + " without a place"
+                                                       : number.measure + "@ and a number, the " + found->place,
+                                  number.place ? "@" + number_text(*number.place) : number.measure));
+  if (number.at != 1) throw UsageError(expected_got(what + " of a study", "at = 1", number_text(number.at)));
+  if (!study->rows.empty() && std::ranges::find(study->rows, row) == study->rows.end())
+    throw UsageError(expected_got(what, expected_names(row, study->rows) + ", of which the study is made", row));
+}
+
+// "accuracy", "accuracy@64", "heads.lambda@2".
+NumberOfRow read_number(const std::string& text, double at, const std::string& what) {
+  NumberOfRow number{.measure = text.substr(0, text.find('@')), .at = at};
+  if (number.measure.size() == text.size()) return number;
+  const std::string place = text.substr(number.measure.size() + 1);
+  char* end = nullptr;
+  number.place = std::strtod(place.c_str(), &end);
+  if (place.empty() || *end != '\0' || !std::isfinite(*number.place))
+    throw UsageError(expected_got(what, "a number after @", text));
+  return number;
+}
+
 SourceTable read_source_table(const TrainedExperiment& experiment, const toml::table& given, const std::string& what) {
   StrictTable keys(given, what);
   SourceTable table{.caption = keys.required_text("caption"),
@@ -49,8 +97,9 @@ SourceTable read_source_table(const TrainedExperiment& experiment, const toml::t
   if (!measures.empty()) expect_columns(measures.size(), keys.what("measures"));
   if (!places.empty()) expect_columns(places.size(), keys.what("at"));
   for (std::size_t column = 0; column < table.columns.size(); ++column)
-    table.numbers.push_back({.measure = measures.empty() ? "" : measures[column],
-                             .at = places.empty() ? 1 : share(places[column], keys.what("at"))});
+    table.numbers.push_back(read_number(measures.empty() ? "" : measures[column],
+                                        places.empty() ? 1 : share(places[column], keys.what("at")),
+                                        keys.what("measures")));
   for (const toml::table* each : keys.tables("rows")) {
     StrictTable row(*each, keys.what("rows"));
     SourceTable::Row read{.name = row.required_text("name"), .variant = row.text("variant").value_or(""), .values = {}};
@@ -58,6 +107,9 @@ SourceTable read_source_table(const TrainedExperiment& experiment, const toml::t
       read.values.push_back(std::isnan(value) ? std::nullopt : std::optional(value));  // nan: the source has none
     expect_columns(read.values.size(), row.what("values of " + read.name));
     if (!read.variant.empty()) expect_row(experiment, read.variant, row.what("variant"));
+    for (const NumberOfRow& number : table.numbers)
+      if (!read.variant.empty() && number.of_study())
+        expect_number_of_study(experiment, number, read.variant, keys.what("measures"));
     row.finish();
     table.rows.push_back(std::move(read));
   }
@@ -90,6 +142,8 @@ void read_relation(StrictTable& keys, Claim& claim) {
     if (*direction != "upwards" && *direction != "downwards")
       throw UsageError(expected_got(keys.what("crosses"), "upwards or downwards", *direction));
     claim.relation = Relation::crosses, claim.rises = *direction == "upwards", ++given;
+    if (claim.number.of_study())
+      throw UsageError(expected_got(keys.what("crosses"), "a measure of the task", claim.number.measure));
     claim.later = claim.number;
     claim.later.at = share(keys.number("later_at").value_or(1), keys.what("later_at"));
   }
@@ -106,16 +160,32 @@ Claim read_claim(const TrainedExperiment& experiment, const toml::table& given, 
               .says = keys.required_text("says"),
               .row = keys.required_text("row"),
               .against = keys.text("against").value_or(""),
-              .number = {.measure = keys.text("measure").value_or(""),
-                         .at = share(keys.number("at").value_or(1), keys.what("at"))},
+              .number = read_number(keys.text("measure").value_or(""),
+                                    share(keys.number("at").value_or(1), keys.what("at")), keys.what("measure")),
               .primary = keys.yes("primary").value_or(false),
               .printed = keys.number("printed")};
   expect_row(experiment, claim.row, keys.what("row"));
   if (!claim.against.empty()) expect_row(experiment, claim.against, keys.what("against"));
+  for (const std::string& row : {claim.row, claim.against})
+    if (claim.number.of_study() && !row.empty())
+      expect_number_of_study(experiment, claim.number, row, keys.what("measure"));
   if (claim.row == claim.against) throw UsageError(expected_got(keys.what("against"), "another row", claim.row));
   read_relation(keys, claim);
   keys.finish();
   return claim;
+}
+
+RequestedStudy read_study(const TrainedExperiment& experiment, const toml::table& given, const std::string& what) {
+  StrictTable keys(given, what);
+  const std::string name = keys.required_text("name");
+  const inspect::StudyEntry& entry = inspect::find_study(name, keys.what("name"));
+  if (requested_study(experiment, name) != nullptr)
+    throw UsageError(expected_got(keys.what("name"), "each study once", name + " twice"));
+  RequestedStudy study{.entry = &entry, .parameters = entry.parameters, .rows = keys.texts("rows")};
+  for (const std::string& assignment : keys.texts("set")) study.parameters.assign(assignment, keys.what("set"));
+  for (const std::string& row : study.rows) expect_row(experiment, row, keys.what("rows"));
+  keys.finish();
+  return study;
 }
 
 Scale read_scale(const toml::table& given, const std::string& what) {
@@ -178,6 +248,8 @@ TrainedExperiment parse_trained_experiment(std::string_view text, const std::str
   };
   if (const toml::table* comparison = keys.table("comparison"))
     experiment.comparison = read_comparison(*comparison, keys.what("comparison"));
+  for (const toml::table* study : keys.tables("study"))
+    experiment.studies.push_back(read_study(experiment, *study, keys.what("study")));
   experiment.source = read_source(experiment, required("source"), keys.what("source"));
   std::set<std::string> ids;
   for (const toml::table* claim : keys.tables("claim")) {

@@ -7,15 +7,29 @@
 #include <vector>
 
 #include "cogwheel/compare/plan/variants.h"
+#include "cogwheel/research/inspect/study.h"
 #include "cogwheel/research/reproduce/claim_statistics.h"
 
 namespace cogwheel::reproduce {
 
-// Which value of a row, of each seed: a measure of the task, or "train_loss", after a share of the steps. It is that of
-// the curve, between two of whose points it is interpolated; at the end (1) that of the finished model.
+// Which value of a row, of each seed.
 struct NumberOfRow {
-  std::string measure;  // empty: the one that decides
+  // A measure of the task, or "train_loss"; empty: the one that decides. Of a study its number, "heads.kurtosis".
+  std::string measure = {};
+  // Of a measure: after which share of the steps. It is that of the curve, between two of whose points it is
+  // interpolated; at the end (1) that of the finished model.
   double at = 1;
+  // After "@" in a file: of which difficulty of the task, or at what the number of a study is taken.
+  std::optional<double> place = {};
+
+  bool of_study() const { return measure.find('.') != std::string::npos; }
+};
+
+// What trained rows are asked beside their measures: a study of research/inspect.
+struct RequestedStudy {
+  const inspect::StudyEntry* entry = nullptr;
+  LabParameters parameters;
+  std::vector<std::string> rows = {};  // empty: all
 };
 
 // A table as the source prints it.
@@ -76,6 +90,7 @@ struct TrainedExperiment {
   };
   Comparison comparison = {};
   std::vector<compare::Variant> variants = {};
+  std::vector<RequestedStudy> studies = {};
   std::vector<Claim> claims = {};
   std::vector<std::string> traps = {};
   Scale desk = {};

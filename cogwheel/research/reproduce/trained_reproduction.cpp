@@ -31,9 +31,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-compare::Estimate estimate_of(const compare::Comparison& comparison, const std::string& row,
-                              const NumberOfRow& number) {
-  const std::vector<double> values = values_of(comparison, row, "", number);
+compare::Estimate estimate_of(const Measurements& measured, const std::string& row, const NumberOfRow& number) {
+  const std::vector<double> values = values_of(measured, row, "", number);
   if (values.empty()) return {.mean = std::nan(""), .interval = {}};
   return compare::estimate_mean(values);
 }
@@ -45,7 +44,7 @@ std::string estimate_text(const compare::Estimate& estimate, int digits) {
 }
 
 // The numbers of the source, and below each row of them ours.
-pages::TextTable table_beside(const SourceTable& source, const compare::Comparison& comparison) {
+pages::TextTable table_beside(const SourceTable& source, const Measurements& measured) {
   pages::TextTable table{.title = source.caption, .columns = {"row", "whose"}, .rows = {}};
   table.columns.insert(table.columns.end(), source.columns.begin(), source.columns.end());
   for (const SourceTable::Row& row : source.rows) {
@@ -55,7 +54,7 @@ pages::TextTable table_beside(const SourceTable& source, const compare::Comparis
     if (row.variant.empty()) continue;
     std::vector<std::string> ours{row.variant, "ours"};
     for (const NumberOfRow& number : source.numbers)
-      ours.push_back(estimate_text(estimate_of(comparison, row.variant, number), source.digits + 1));
+      ours.push_back(estimate_text(estimate_of(measured, row.variant, number), source.digits + 1));
     table.rows.push_back(std::move(ours));
   }
   return table;
@@ -78,7 +77,7 @@ pages::LineChart curves_of(const compare::Comparison& comparison) {
     for (const compare::CurvePoint& point : (*done)->curve) {
       // The value of the whole model at the end is of more items than a curve's.
       const double at = std::min(static_cast<double>(point.step) / last, 1 - 1e-9);
-      const compare::Estimate estimate = estimate_of(comparison, plan.name, {.measure = measure.name, .at = at});
+      const compare::Estimate estimate = estimate_of({comparison, {}}, plan.name, {.measure = measure.name, .at = at});
       line.x.push_back(static_cast<double>(point.step));
       line.y.push_back(estimate.mean);
       line.error.push_back(estimate.interval.value_or(0));
@@ -99,6 +98,33 @@ pages::TextTable trained_table(const compare::Comparison& comparison) {
                           std::to_string(row == nullptr ? 0 : row->seeds)});
   }
   return table;
+}
+
+pages::DocumentSection study_section(const StudyOfRows& made) {
+  const inspect::StudyEntry& entry = *made.study.study;
+  if (!made.problem.empty())
+    return {.title = entry.title, .lead = fmt::format("The study {} could not be made: {}", entry.name, made.problem)};
+  const inspect::StudyResult& result = made.study.result;
+  pages::DocumentSection section{.title = entry.title,
+                                 .lead = fmt::format("{} The whole study is {}/{}/{} beside this page.", result.answer,
+                                                     studies_folder, entry.name, inspect::study_page_file)};
+  for (const pages::LineChart& chart : result.charts) section.figures.push_back(pages::line_chart_figure(chart));
+  for (const std::string& note : result.notes) section.remarks.emplace_back("Less than was asked for:", note);
+  return section;
+}
+
+Json study_values_json(const StudyOfRows& made) {
+  Json numbers = Json::array();
+  for (const inspect::NumbersOfRuns& each : made.study.result.numbers) {
+    Json values = Json::array();
+    for (std::size_t run = 0; run < made.runs.size(); ++run)
+      values.push_back({{"row", made.runs[run].row}, {"seed", made.runs[run].seed}, {"value", each.values.at(run)}});
+    numbers.push_back({{"name", each.name}, {"place", runs::write_json(each.place)}, {"values", std::move(values)}});
+  }
+  return {{"name", made.study.study->name},
+          {"answer", made.study.result.answer},
+          {"problem", made.problem},
+          {"numbers", std::move(numbers)}};
 }
 
 Json claim_json(const DecidedClaim& decided) {
@@ -164,6 +190,12 @@ compare::CompareRequest comparison_request(const TrainedExperiment& experiment, 
   return made;
 }
 
+void TrainedReproduction::expect_studies() const {
+  for (const StudyOfRows& made : studies)
+    if (!made.problem.empty())
+      throw Error(expected_got(made.study.study->name, "an answer of every study", made.problem));
+}
+
 pages::TextTable claims_table(const std::vector<DecidedClaim>& claims) {
   pages::TextTable table{
       .title = "", .columns = {"claim", "expected", "the source's number", "found", "verdict"}, .rows = {}};
@@ -213,11 +245,13 @@ std::string trained_page(const TrainedReproduction& reproduction) {
   if (!experiment.source.tables.empty()) {
     pages::DocumentSection tables{.title = "The source's numbers beside ours",
                                   .lead = "Ours are means with 95 % intervals."};
-    for (const SourceTable& table : experiment.source.tables) tables.tables.push_back(table_beside(table, comparison));
+    for (const SourceTable& table : experiment.source.tables)
+      tables.tables.push_back(table_beside(table, reproduction.measured()));
     document.sections.push_back(std::move(tables));
   }
   if (finished > 0)
     document.sections.push_back({.title = "Curves", .figures = {pages::line_chart_figure(curves_of(comparison))}});
+  for (const StudyOfRows& made : reproduction.studies) document.sections.push_back(study_section(made));
   document.sections.push_back(
       {.title = "What was trained",
        .lead = fmt::format("{} The whole comparison, with every run, is {}/report.html beside this page.",
@@ -251,7 +285,9 @@ std::string trained_json(const TrainedReproduction& reproduction) {
             {"seconds", reproduction.seconds},
             {"answer", claims_sentence(reproduction.claims)},
             {"claims", Json::array()},
-            {"tables", Json::array()}};
+            {"tables", Json::array()},
+            {"studies", Json::array()}};
+  for (const StudyOfRows& made : reproduction.studies) json["studies"].push_back(study_values_json(made));
   for (const DecidedClaim& each : reproduction.claims) json["claims"].push_back(claim_json(each));
   for (const SourceTable& table : experiment.source.tables) {
     Json rows = Json::array();
@@ -260,7 +296,7 @@ std::string trained_json(const TrainedReproduction& reproduction) {
       for (const auto& value : row.values) printed.push_back(runs::write_json(value));
       if (!row.variant.empty())
         for (const NumberOfRow& number : table.numbers) {
-          const compare::Estimate estimate = estimate_of(comparison, row.variant, number);
+          const compare::Estimate estimate = estimate_of(reproduction.measured(), row.variant, number);
           ours.push_back({{"mean", estimate.mean}, {"interval", runs::write_json(estimate.interval)}});
         }
       rows.push_back({{"name", row.name}, {"variant", row.variant}, {"printed", printed}, {"ours", ours}});

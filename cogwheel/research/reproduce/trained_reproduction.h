@@ -34,12 +34,17 @@ struct TrainedReproduction {
   TrainedExperiment experiment;
   ReproductionRequest request;
   compare::Comparison comparison;
+  std::vector<StudyOfRows> studies = {};
   std::vector<DecidedClaim> claims;
   std::int64_t taken = 0;  // runs that the store had
   std::string command;     // that makes it again
   std::string created;     // ISO 8601
   std::string version;     // of Cogwheel
   double seconds = 0;
+
+  Measurements measured() const { return {comparison, studies}; }
+  // Throws Error where a study could not be made.
+  void expect_studies() const;
 };
 
 // The claims beside each other, for a page and for a screen.

@@ -132,23 +132,23 @@ TEST(TrainedExperiment, NumbersAreThoseOfTheRuns) {
 TEST(TrainedExperiment, ClaimsAreDecidedOnPairedSeeds) {
   TrainedExperiment experiment = parse_trained_experiment(plain, "s1/x", "x.toml");
   compare::Comparison comparison = planted();
-  auto decided = decide(experiment.claims, comparison);
+  auto decided = decide(experiment.claims, {comparison, {}});
   ASSERT_EQ(decided.size(), 1U);
   EXPECT_EQ(decided[0].result.verdict, Verdict::agrees);
   EXPECT_NEAR(decided[0].result.mean, -0.48, 1e-12);
   EXPECT_EQ(claims_sentence(decided), "Of 1 claim: 1 agrees.");
   experiment.claims[0].relation = TestedClaim::Relation::above;
-  EXPECT_EQ(claims_sentence(decide(experiment.claims, comparison)), "Of 1 claim: 1 is contradicted.");
+  EXPECT_EQ(claims_sentence(decide(experiment.claims, {comparison, {}})), "Of 1 claim: 1 is contradicted.");
   // A seed whose partner did not finish is left out; one alone tells nothing.
   comparison.runs.erase(comparison.runs.begin());
-  EXPECT_EQ(decide(experiment.claims, comparison)[0].values.size(), 2U);
+  EXPECT_EQ(decide(experiment.claims, {comparison, {}})[0].values.size(), 2U);
   comparison.runs.erase(comparison.runs.begin());
-  decided = decide(experiment.claims, comparison);
+  decided = decide(experiment.claims, {comparison, {}});
   EXPECT_EQ(verdict_text(decided[0]), "cannot tell: too few seeds");
   EXPECT_EQ(claims_sentence(decided), "Of 1 claim: 1 cannot be told.");
   // Nobody decides what is not primary.
   experiment.claims[0].primary = false;
-  EXPECT_EQ(verdict_text(decide(experiment.claims, planted())[0]), "shown");
+  EXPECT_EQ(verdict_text(decide(experiment.claims, {planted(), {}})[0]), "shown");
 }
 
 }  // namespace

@@ -1,0 +1,83 @@
+#include "cogwheel/research/inspect/study_of_runs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "cogwheel/compare/record/machine.h"
+#include "cogwheel/core/encoding/sha256.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/research/inspect/study_text.h"
+#include "cogwheel/runs/run_folder.h"
+#include "cogwheel/runs/training/metrics.h"
+#include "cogwheel/tasks/language/language_model_options.h"
+#include "cogwheel/tasks/language/load_language_model.h"
+#include "cogwheel/text/tokenizer.h"
+
+namespace cogwheel::inspect {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct LoadedRun {
+  StudiedRun run;
+  std::string checkpoint;  // SHA-256
+};
+
+LoadedRun load_run(const RunToStudy& given, const StudyEntry& entry, const std::optional<std::string>& text) {
+  const runs::RunCheckpoint place = runs::find_checkpoint(given.path);
+  const runs::RunFolder& folder = place.folder;
+  runs::RunConfig config = runs::load_config(folder.config_path());
+  const std::string before = sha256_of_file(place.file);
+  const auto model = tasks::language::load_language_model(folder, place.file);
+  if (sha256_of_file(place.file) != before)
+    throw Error(expected_got(given.path.string(), "a checkpoint that stays as it is", "one that changed meanwhile"));
+  LoadedRun loaded{.run = {.name = given.name, .kind = given.kind, .config = std::move(config), .model = model},
+                   .checkpoint = before};
+  if (fs::exists(folder.tokenizer_path())) loaded.run.tokenizer = text::load_tokenizer(folder.tokenizer_path());
+  if (fs::exists(folder.metrics_path()))
+    for (runs::StepReport& report : runs::read_metrics(folder.metrics_path()))
+      if (!report.heads.empty()) loaded.run.history.push_back(std::move(report));
+  if (entry.reads_text)
+    loaded.run.text = text ? tokens_of_text(loaded.run, *text, given.name + ": --text")
+                           : tokens_of_text(loaded.run, study_text, given.name + ": the text of the study");
+  return loaded;
+}
+
+}  // namespace
+
+FinishedStudy study_of_runs(const StudyEntry& entry, const LabParameters& parameters,
+                            const std::vector<RunToStudy>& runs, const std::optional<std::string>& text) {
+  const auto begin = std::chrono::steady_clock::now();
+  FinishedStudy study{.study = &entry, .parameters = parameters, .cpu = compare::this_machine().cpu};
+  std::vector<StudiedRun> loaded;
+  for (const RunToStudy& each : runs) {
+    LoadedRun run = load_run(each, entry, text);
+    const auto same = std::find(study.checkpoints.begin(), study.checkpoints.end(), run.checkpoint);
+    if (same != study.checkpoints.end())
+      throw UsageError(
+          expected_got("runs", "each once",
+                       fmt::format("{} and {}, which are the same",
+                                   runs[static_cast<std::size_t>(same - study.checkpoints.begin())].path.string(),
+                                   each.path.string())));
+    study.runs.push_back(each.name);
+    study.checkpoints.push_back(run.checkpoint);
+    study.mechanisms.push_back(run.run.config.model.as<tasks::language::LanguageModelOptions>().mechanism);
+    loaded.push_back(std::move(run.run));
+  }
+  study.result = entry.run(parameters, loaded);
+  study.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return study;
+}
+
+void write_study(const FinishedStudy& study, const fs::path& folder) {
+  remove_files(folder, files_of_study(folder));  // of another study, which has other tables
+  for (const StudyTable& table : study.result.tables)
+    write_file(folder / (table.file + ".csv"), study_csv(table.table));
+  write_file(folder / study_json_file, study_json(study));
+  write_file(folder / study_page_file, study_page(study));
+}
+
+}  // namespace cogwheel::inspect

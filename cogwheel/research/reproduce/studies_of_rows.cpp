@@ -1,0 +1,62 @@
+#include "cogwheel/research/reproduce/studies_of_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cogwheel/compare/comparison_folder.h"
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/files/folder_lock.h"
+#include "cogwheel/core/wording/utc_time.h"
+#include "cogwheel/pages/html.h"
+#include "cogwheel/research/inspect/study_of_runs.h"
+
+namespace cogwheel::reproduce {
+namespace {
+
+namespace fs = std::filesystem;
+
+StudyOfRows make_study(const RequestedStudy& asked, const compare::Comparison& comparison,
+                       const fs::path& comparison_path, const fs::path& folder) {
+  StudyOfRows made{.study = {.study = asked.entry, .parameters = asked.parameters}};
+  std::vector<inspect::RunToStudy> runs;
+  for (const compare::MechanismPlan& plan : comparison.mechanisms) {
+    if (!asked.rows.empty() && std::ranges::find(asked.rows, plan.name) == asked.rows.end()) continue;
+    for (const std::int64_t seed : comparison.settings.seeds) {
+      const compare::RunResult* const run = comparison.run(plan.name, seed);
+      if (run == nullptr || run->status != compare::RunStatus::done) continue;
+      made.runs.push_back({plan.name, seed});
+      runs.push_back({.path = compare::run_path(comparison_path, plan.name, seed),
+                      .name = fmt::format("{}, seed {}", plan.name, seed),
+                      .kind = plan.name});
+    }
+  }
+  try {
+    if (runs.empty()) throw Error(expected_got(asked.entry->name, "a run that finished", "none"));
+    made.study = inspect::study_of_runs(*asked.entry, asked.parameters, runs, std::nullopt);
+    made.study.command = "cogwheel inspect " + asked.entry->name + " RUN …, of the runs of the experiment";
+    made.study.created = utc_now();
+    made.study.version = comparison.versions.cogwheel;
+    const auto lock = take_folder(folder, inspect::study_kind, true);
+    inspect::write_study(made.study, folder);
+  } catch (const Error& error) {
+    made.problem = one_line(error.what());
+  }
+  return made;
+}
+
+}  // namespace
+
+std::vector<StudyOfRows> make_studies(const TrainedExperiment& experiment, const compare::Comparison& comparison,
+                                      const fs::path& comparison_path, const fs::path& folder,
+                                      const std::function<void(const std::string&)>& line) {
+  std::vector<StudyOfRows> all;
+  for (const RequestedStudy& asked : experiment.studies) {
+    line(fmt::format("{}: {}", asked.entry->name, asked.entry->question));
+    all.push_back(make_study(asked, comparison, comparison_path, folder / studies_folder / asked.entry->name));
+    line(all.back().problem.empty() ? all.back().study.result.answer : all.back().problem);
+  }
+  return all;
+}
+
+}  // namespace cogwheel::reproduce

@@ -1,0 +1,34 @@
+// The studies that an experiment asks of its trained rows.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cogwheel/compare/record/comparison.h"
+#include "cogwheel/research/inspect/study_page.h"
+#include "cogwheel/research/reproduce/trained_experiment.h"
+
+namespace cogwheel::reproduce {
+
+struct StudyOfRows {
+  struct Run {
+    std::string row;
+    std::int64_t seed = 0;
+  };
+  std::vector<Run> runs = {};  // those that finished, in the order of the study's
+  inspect::FinishedStudy study;
+  std::string problem = {};  // why there is no result
+};
+
+// Of the folder of a reproduction: a folder for each study.
+inline constexpr const char* studies_folder = "studies";
+
+// Makes them one after the other and writes their pages. One that cannot be made does not end the others: its problem
+// is told to `line` and kept.
+std::vector<StudyOfRows> make_studies(const TrainedExperiment& experiment, const compare::Comparison& comparison,
+                                      const std::filesystem::path& comparison_path, const std::filesystem::path& folder,
+                                      const std::function<void(const std::string&)>& line);
+
+}  // namespace cogwheel::reproduce
