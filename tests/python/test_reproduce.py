@@ -86,6 +86,37 @@ def test_claims_follow_from_the_runs(work, first):
     assert results["answer"] in first.stdout and first.stdout.rstrip().endswith("first/report.html")
 
 
+def test_studies_are_those_of_the_trained_runs(reproduce, work, cogwheel_in):
+    """Numbers and claims of an experiment's study are those that `cogwheel inspect` finds in the same runs."""
+    small = ["--seeds", 2, "--steps", 6, "--set", "model.width=16", "--set", "model.heads=2", "--set", "model.context=32", "--set", "model.layers=3"]
+    done = reproduce("s1/dynamics", *small, "--text", "text.txt", "--out", "dynamics", "--models", "studied")
+    assert done.returncode == 0, done.stderr
+    results = found(work / "dynamics")
+    (study,) = results["studies"]
+    rows = ["softmax", "Cog", "Cog between softmax", "scores over their sum"]
+    assert study["name"] == "heads" and study["problem"] == "" and study["answer"] in (work / "dynamics/report.html").read_text()
+    runs = [path for row in ("softmax", "Cog") for path in sorted((work / "dynamics/comparison/trained").glob(f"{row}-seed-*"))]
+    assert len(runs) == 4
+    inspected = cogwheel_in(work)("inspect", "heads", *runs, "--out", "by-hand")
+    assert inspected.returncode == 0, inspected.stderr
+    by_hand = {(number["name"], number["place"]): number["values"] for number in found(work / "by-hand")["numbers"]}
+    of_rows = {}
+    for number in study["numbers"]:
+        assert [(each["row"], each["seed"]) for each in number["values"]] == [(row, seed) for row in rows for seed in (1, 2)]
+        of_rows[number["name"], number["place"]] = [each["value"] for each in number["values"]]
+        assert of_rows[number["name"], number["place"]][:4] == by_hand[number["name"], number["place"]]
+    claims = {claim["id"]: claim for claim in results["claims"]}
+    norms = of_rows["output_norm", None]
+    assert claims["outputs-alike"]["values"] == pytest.approx([norms[2] - norms[0], norms[3] - norms[1]], rel=1e-12)
+    assert claims["mean-value-falls"]["values"] == of_rows["value_bias_change", None][2:4]
+    # With three layers there is no layer 3: nobody can tell, and nothing fails.
+    assert claims["last-layer-one-sign"]["values"] == [] and claims["last-layer-one-sign"]["verdict"] == "cannot tell"
+    assert (work / "dynamics/studies/heads/report.html").is_file() and "studies/heads/report.html" in (work / "dynamics/report.html").read_text()
+    refused = reproduce("s1/collapse", *small, "--text", "text.txt", "--out", "too-short", "--models", "studied")
+    assert refused.returncode == 1 and refused.stderr.rstrip().splitlines()[-1].startswith("cogwheel: collapse: expected an answer of every study, got ")
+    assert "could not be made" in (work / "too-short/report.html").read_text() and found(work / "too-short")["studies"][0]["problem"]
+
+
 def test_runs_are_trained_once_for_all(reproduce, work, first):
     models = sorted((work / "models").iterdir())
     assert len(models) == 8

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
-#include "cogwheel/compare/record/verdict.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/head_name.h"
 #include "cogwheel/nn/attention_maps.h"
 #include "cogwheel/pages/attention_gallery.h"
 #include "cogwheel/pages/headline.h"
+#include "cogwheel/research/inspect/run_groups.h"
 #include "cogwheel/research/inspect/study.h"
 #include "cogwheel/research/inspect/study_text.h"
 #include "cogwheel/tasks/language/language_model.h"
@@ -20,18 +20,20 @@ namespace gallery {
 // Less of negative weights, of a total of magnitudes of 1, is not worth a word.
 constexpr double noticed = 0.01;
 
-// Of the heads of all models with one mechanism.
+// Of the heads of a group of runs.
 struct HeadCount {
-  std::string mechanism;
   std::int64_t heads = 0, to_first = 0, subtract = 0;
 };
 
-std::string told_counts(const std::vector<HeadCount>& counts, std::int64_t HeadCount::*what) {
+std::string told_counts(const std::vector<RunGroup>& groups, const std::vector<HeadCount>& of_runs,
+                        std::int64_t HeadCount::*what) {
   std::vector<pages::Told> each;
-  for (const HeadCount& count : counts)
-    each.push_back({compare::title_in_sentence(mechanism_title(count.mechanism)),
-                    static_cast<double>(count.*what) / static_cast<double>(count.heads),
-                    fmt::format("{} of {}", count.*what, count.heads)});
+  for (const RunGroup& group : groups) {
+    std::int64_t count = 0, heads = 0;
+    for (const std::size_t run : group.runs) count += of_runs[run].*what, heads += of_runs[run].heads;
+    each.push_back(
+        {group.said, static_cast<double>(count) / static_cast<double>(heads), fmt::format("{} of {}", count, heads)});
+  }
   return pages::told(each);
 }
 
@@ -44,14 +46,12 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
       {}};
   std::vector<HeadCount> counts;
   for (const StudiedRun& each : runs) {
-    const std::string& mechanism = (*each.model)->options().mechanism;
-    if (std::ranges::find(counts, mechanism, &HeadCount::mechanism) == counts.end()) counts.push_back({mechanism});
-    HeadCount& count = *std::ranges::find(counts, mechanism, &HeadCount::mechanism);
+    HeadCount& count = counts.emplace_back();
     const at::Tensor row = token_row(each, parameters.whole("tokens"));
     const std::int64_t tokens = row.size(1);
     const std::vector<std::string> labels = token_labels(each, tokens);
     const std::vector<Token> text(each.text.begin(), each.text.begin() + tokens);
-    pages::AttentionGallery shown{.title = each.name + ", " + mechanism_title(mechanism),
+    pages::AttentionGallery shown{.title = each.name + ", " + mechanism_title((*each.model)->options().mechanism),
                                   .tokens = tokens,
                                   .heads = tasks::language::attention_maps(*each.model, text)};
     shown.caption =
@@ -83,9 +83,10 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
       }
     result.figures.push_back(pages::attention_gallery_figure(shown));
   }
-  result.answer =
-      fmt::format("The last token looks most at the first one in {} heads, and subtracts more than {} in all in {}.",
-                  told_counts(counts, &HeadCount::to_first), noticed, told_counts(counts, &HeadCount::subtract));
+  const std::vector<RunGroup> groups = groups_of(runs);
+  result.answer = fmt::format(
+      "The last token looks most at the first one in {} heads, and subtracts more than {} in all in {}.",
+      told_counts(groups, counts, &HeadCount::to_first), noticed, told_counts(groups, counts, &HeadCount::subtract));
   result.tables = {{"strongest", strongest}, {"rows", last, false}};
   result.remarks = {
       {"Figures 10 and 11 of the paper of Cog attention (Lv et al. 2024),",

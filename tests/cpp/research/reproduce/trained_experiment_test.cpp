@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "cogwheel/research/reproduce/claims.h"
 #include "support/usage_error_of.h"
 
@@ -96,6 +98,38 @@ TEST(TrainedExperiment, RefusesInOneLine) {
             "x.toml: claim: expected each id once, got ahead twice");
 }
 
+const std::string of_study = replaced(replaced(plain, "at = 0.25", "measure = \"heads.lambda_full_of_layer@1\""),
+                                      "[desk]", "[[study]]\nname = \"heads\"\nset = [\"tokens=64\"]\n[desk]");
+
+TEST(TrainedExperiment, AsksStudiesAndClaimsSomethingOfTheirNumbers) {
+  const TrainedExperiment experiment = parse_trained_experiment(of_study, "s1/x", "x.toml");
+  ASSERT_EQ(experiment.studies.size(), 1U);
+  EXPECT_EQ(experiment.studies[0].parameters.whole("tokens"), 64);
+  EXPECT_EQ(experiment.claims[0].number.measure, "heads.lambda_full_of_layer");
+  EXPECT_EQ(experiment.claims[0].number.place, 1);
+  const auto refused = [](const std::string& from, const std::string& to) {
+    return usage_error_of([&] { parse_trained_experiment(replaced(of_study, from, to), "s1/x", "x.toml"); });
+  };
+  EXPECT_EQ(refused("name = \"heads\"", "name = \"headz\"").rfind("x.toml: study: name: expected heads (", 0), 0U);
+  EXPECT_EQ(refused("tokens=64", "tokens=1"), "x.toml: study: set: tokens: expected 8 to 1024, got 1");
+  EXPECT_EQ(refused("set = [", "rows = [\"cogg\"]\nset = ["),
+            "x.toml: study: rows: expected cog (the nearest of 2 names), got cogg");
+  EXPECT_EQ(refused("set = [", "rows = [\"cog\"]\nset = ["),
+            "x.toml: claim ahead: measure: expected one of cog, of which the study is made, got softmax");
+  EXPECT_EQ(refused("\"heads.lambda_full_of_layer@1\"", "\"ranks.score_rank\""),
+            "x.toml: claim ahead: measure: expected one of heads, got ranks");
+  EXPECT_EQ(refused("lambda_full_of_layer@1", "lambda_full_of_layer"),
+            "x.toml: claim ahead: measure: expected heads.lambda_full_of_layer@ and a number, the layer, from 0, got "
+            "heads.lambda_full_of_layer");
+  EXPECT_EQ(refused("lambda_full_of_layer@1", "sink@1"),
+            "x.toml: claim ahead: measure: expected heads.sink without a place, got @1");
+  EXPECT_EQ(refused("lambda_full_of_layer@1", "sink@one"),
+            "x.toml: claim ahead: measure: expected a number after @, got heads.sink@one");
+  EXPECT_EQ(refused("lambda_full_of_layer@1", "sinks").rfind("x.toml: claim ahead: measure: expected sink", 0), 0U);
+  EXPECT_EQ(refused("below = 0", "crosses = \"upwards\""),
+            "x.toml: claim ahead: crosses: expected a measure of the task, got heads.lambda_full_of_layer");
+}
+
 compare::Comparison planted() {
   compare::Comparison comparison;
   comparison.task.measures = {{.name = "held_out_loss", .title = "held-out loss", .label = "held-out", .unit = "nats"}};
@@ -127,6 +161,34 @@ TEST(TrainedExperiment, NumbersAreThoseOfTheRuns) {
   EXPECT_EQ(number_of_run(comparison, nullptr, {}), std::nullopt);
   EXPECT_EQ(usage_error_of([&] { number_of_run(comparison, run, {.measure = "held_out"}); }),
             "measure: expected held_out_loss (the nearest of 2 names), got held_out");
+}
+
+TEST(TrainedExperiment, NumbersOfStudiesAreThoseOfTheirRuns) {
+  const compare::Comparison comparison = planted();
+  const inspect::StudyEntry& entry = inspect::find_study("heads", "study");
+  StudyOfRows made{.study = {.study = &entry, .parameters = entry.parameters}};
+  made.runs = {{"cog", 1}, {"softmax", 1}, {"cog", 3}, {"softmax", 3}, {"cog", 2}};
+  made.study.result.numbers = {{.name = "lambda_full_of_layer", .place = 0, .values = {9, 9, 9, 9, 9}},
+                               {.name = "lambda_full_of_layer", .place = 1, .values = {1, 2, 3, 7, 5}},
+                               {.name = "sink", .values = {1, 2, std::nan(""), 4, 5}}};
+  const std::vector<StudyOfRows> studies{made};
+  const NumberOfRow lambda{.measure = "heads.lambda_full_of_layer", .place = 1};
+  EXPECT_EQ(values_of({comparison, studies}, "cog", "softmax", lambda), (std::vector<double>{-1, -4}));
+  EXPECT_EQ(values_of({comparison, studies}, "cog", "", lambda), (std::vector<double>{1, 5, 3}));
+  EXPECT_EQ(values_of({comparison, studies}, "cog", "", {.measure = "heads.sink"}), (std::vector<double>{1, 5}));
+  EXPECT_TRUE(values_of({comparison, studies}, "cog", "", {.measure = "heads.none"}).empty());
+  const TrainedExperiment experiment = parse_trained_experiment(of_study, "s1/x", "x.toml");
+  EXPECT_EQ(decide(experiment.claims, {comparison, studies})[0].values, (std::vector<double>{-1, -4}));
+}
+
+TEST(TrainedExperiment, NumbersOfADifficultyAreThoseOfTheFinishedModel) {
+  compare::Comparison comparison = planted();
+  comparison.runs[0].by_difficulty = {{.difficulty = "pairs",
+                                       .points = {{.difficulty = 8, .measured = {{"held_out_loss", 0.5}}},
+                                                  {.difficulty = 16, .measured = {{"held_out_loss", 0.7}}}}}};
+  const compare::RunResult* const run = comparison.run("softmax", 1);
+  EXPECT_EQ(number_of_run(comparison, run, {.measure = "held_out_loss", .place = 16}), 0.7);
+  EXPECT_EQ(number_of_run(comparison, run, {.measure = "held_out_loss", .place = 17}), std::nullopt);
 }
 
 TEST(TrainedExperiment, ClaimsAreDecidedOnPairedSeeds) {
