@@ -1,6 +1,7 @@
 """docs/sources.md has a row for every item of the sources and cites only what exists; experiments print the sources' numbers."""
 
 import functools
+import itertools
 import pathlib
 import re
 import tomllib
@@ -164,6 +165,20 @@ def table_rows(section):
     return found
 
 
+def written_columns(lines):
+    """Of rows with as many numbers that follow each other, their columns."""
+    return [list(column) for _, rows in itertools.groupby(lines, len) for column in zip(*rows)]
+
+
+def prose(text):
+    """Of what is no table, the numbers of each sentence."""
+    return [numbers(sentence) for sentence in re.split(r"[;:](?=\s)|\. ", re.sub(r"^\|.*$", "", text, flags=re.MULTILINE))]
+
+
+def contains(series, part):
+    return any(series[at : at + len(part)] == part for at in range(len(series)))
+
+
 def problems_of_tables(source, written):
     """Where the tables of an experiment differ from what is written of its items."""
     text = "\n".join(written[item] for item in source["items"])
@@ -174,6 +189,8 @@ def problems_of_tables(source, written):
         if len(table["columns"]) > 1:  # whole rows, in the order in which they are written, below their header
             columns = [number for column in table["columns"] for number in numbers(column)]
             expected = ([columns] if columns else []) + values
+            if all(any(contains(series, row) for series in [*written_columns(lines), *prose(text)]) for row in values):
+                continue  # written as columns, or one after the other in a sentence
             if not any(lines[at : at + len(expected)] == expected for at in range(len(lines))):
                 problems.append(f"{table['caption']}: other rows")
     return problems
@@ -201,6 +218,8 @@ def test_numbers_that_are_not_written_are_noticed():
     assert not problems_of_tables(source(["500", "1,500"], [6.14, 4.74]), written)
     assert not problems_of_tables(source(["training"], [0.18], [6.14]), written)
     assert problems_of_tables(source(["training"], [9.9]), written)
+    assert not problems_of_tables(source(["a", "b"], [500, 6.14]), written) and problems_of_tables(source(["a", "b"], [6.14, 500]), written)
+    assert problems_of_tables(source(["a", "b"], [6.14, 0.18]), written)
     assert problems_of_tables(source(["500", "1,500"], [4.74, 6.14]), written)
     assert problems_of_tables(source(["500", "2,500"], [6.14, 4.74]), written)
 

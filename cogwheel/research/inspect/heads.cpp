@@ -245,7 +245,7 @@ std::string told_at_end(const std::vector<RunGroup>& groups, const std::vector<S
   return text.empty() ? "not measured" : text;
 }
 
-constexpr const char *of_layer = "_of_layer", *change_of = "_change";
+constexpr const char *of_layer = "_of_layer", *change_of = "_change", *rise_of = "_rise";
 
 std::vector<StudyNumber> numbers() {
   std::vector<StudyNumber> all;
@@ -257,6 +257,7 @@ std::vector<StudyNumber> numbers() {
     const std::string name(statistic.name);
     add(name, name + " at the end");
     all.push_back({name + change_of, name + " at the end less what it was when first measured"});
+    all.push_back({name + rise_of, name + " of the last layer less that of the first, at the end"});
   }
   add("distance", "distance of heads");
   add("magnitude_distance", "distance of the |a| of heads");
@@ -282,6 +283,8 @@ std::vector<NumbersOfRuns> numbers_of(const std::vector<StudiedRun>& runs, const
     add(name + change_of, {}, [&](std::size_t run) {
       return end(run, -1) - mean_over_heads(runs[run].history.front().heads, statistic.member);
     });
+    add(name + rise_of, {},
+        [&](std::size_t run) { return end(run, std::ssize(runs[run].history.back().heads) - 1) - end(run, 0); });
     for (std::int64_t layer = 0; layer < most_layers; ++layer)
       add(name + of_layer, static_cast<double>(layer), [&](std::size_t run) { return end(run, layer); });
   }
