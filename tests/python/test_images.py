@@ -216,6 +216,25 @@ def test_measures_drawn_images_as_a_whole(cogwheel, trained):
     assert refused.returncode == 1 and "images.toml" in refused.stderr
 
 
+def test_pictures_beside_each_other_are_measured_as_one_alone(cogwheel, trained, work):
+    settings = [word for each in ("samples=20", "sampler_steps=2", "classifier_steps=3", "seed=5") for word in ("--set", each)]
+    done = cogwheel("inspect", "pictures", trained["diffusion"], trained["unconditional"], *settings, "--out", "beside")
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads((work / "beside/results.json").read_text())["numbers"]
+    assert found["name"] == "classifier_distance" and found["values"][0] != found["values"][1]
+    for run, value in zip(("diffusion", "unconditional"), found["values"], strict=True):
+        # Their data differ by the condition, so each has its own classifier, of as many steps.
+        alone = cogwheel("evaluate", trained[run], "--samples", 20, "--sampler-steps", 2, "--seed", 5, "--out", "alone")
+        assert alone.returncode == 0 and "training a classifier" not in alone.stderr, alone.stderr
+        tables = json.loads((work / "alone/evaluation.json").read_text())["tables"]
+        (cells,) = [row for table in tables for row in table["rows"] if row[0] == "classifier distance"]
+        assert float(cells[1]) == pytest.approx(value, rel=1e-3)
+    page = (work / "beside/report.html").read_text()
+    assert page.count("diffusion-run: ") >= 1 and "unconditional-run: " in page and "no FID" in page
+    refused = cogwheel("inspect", "pictures", trained["images"], "--out", "refused")
+    assert refused.returncode == 2 and "expected a run that draws images, got one of the task images" in refused.stderr
+
+
 def test_captions_say_what_is_drawn(cogwheel, work):
     (work / "words.toml").write_text(
         '[task]\nname = "masked_words"\ntoy = "captions"\n'

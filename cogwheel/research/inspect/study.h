@@ -1,5 +1,6 @@
 // A question to trained models, and what answers it.
 #pragma once
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,13 +27,14 @@ namespace cogwheel::inspect {
 // Its model is read from the checkpoint once: what is trained meanwhile changes nothing.
 struct StudiedRun {
   std::string name;  // as given
+  std::filesystem::path checkpoint;
   std::string
       kind;  // runs of one kind are seeds of one row; empty: those whose configurations differ in the seed alone
   runs::RunConfig config;
-  std::shared_ptr<tasks::language::LanguageModel> model;
-  std::shared_ptr<const text::Tokenizer> tokenizer = {};  // of text; none where the task has none
-  std::vector<Token> text = {};                           // where the study reads one
-  std::vector<runs::StepReport> history = {};             // of metrics.jsonl, those with statistics of heads
+  std::shared_ptr<tasks::language::LanguageModel> model = {};  // none where the study asks other models
+  std::shared_ptr<const text::Tokenizer> tokenizer = {};       // of text; none where the task has none
+  std::vector<Token> text = {};                                // where the study reads one
+  std::vector<runs::StepReport> history = {};                  // of metrics.jsonl, those with statistics of heads
 };
 
 struct StudyTable {
@@ -71,7 +73,8 @@ struct StudyEntry {
   LabParameters parameters;
   // Throws UsageError for a run that it can ask nothing.
   StudyResult (*run)(const LabParameters& parameters, const std::vector<StudiedRun>& runs);
-  bool reads_text = false;  // one for all runs, in the tokens of each
+  bool reads_text = false;      // one for all runs, in the tokens of each
+  bool language_models = true;  // are asked; else others, which the study reads itself
   std::vector<StudyNumber> numbers = {};
 };
 

@@ -12,7 +12,6 @@
 #include "cogwheel/research/inspect/study_text.h"
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/runs/training/metrics.h"
-#include "cogwheel/tasks/language/language_model_options.h"
 #include "cogwheel/tasks/language/load_language_model.h"
 #include "cogwheel/text/tokenizer.h"
 
@@ -31,10 +30,14 @@ LoadedRun load_run(const RunToStudy& given, const StudyEntry& entry, const std::
   const runs::RunFolder& folder = place.folder;
   runs::RunConfig config = runs::load_config(folder.config_path());
   const std::string before = sha256_of_file(place.file);
-  const auto model = tasks::language::load_language_model(folder, place.file);
+  const auto model = entry.language_models ? tasks::language::load_language_model(folder, place.file) : nullptr;
   if (sha256_of_file(place.file) != before)
     throw Error(expected_got(given.path.string(), "a checkpoint that stays as it is", "one that changed meanwhile"));
-  LoadedRun loaded{.run = {.name = given.name, .kind = given.kind, .config = std::move(config), .model = model},
+  LoadedRun loaded{.run = {.name = given.name,
+                           .checkpoint = place.file,
+                           .kind = given.kind,
+                           .config = std::move(config),
+                           .model = model},
                    .checkpoint = before};
   if (fs::exists(folder.tokenizer_path())) loaded.run.tokenizer = text::load_tokenizer(folder.tokenizer_path());
   if (fs::exists(folder.metrics_path()))
@@ -64,7 +67,7 @@ FinishedStudy study_of_runs(const StudyEntry& entry, const LabParameters& parame
                                    each.path.string())));
     study.runs.push_back(each.name);
     study.checkpoints.push_back(run.checkpoint);
-    study.mechanisms.push_back(run.run.config.model.as<tasks::language::LanguageModelOptions>().mechanism);
+    study.mechanisms.push_back(runs::common(run.run.config.model).mechanism);
     loaded.push_back(std::move(run.run));
   }
   study.result = entry.run(parameters, loaded);

@@ -135,7 +135,11 @@ class Diffusion : public ImageTask {
     if (thorough == nullptr) return show(module, seed, 24);
     runs::Inspection inspection = show(module, seed, 225);
     inspection.tables.push_back(loss_by_time(module));
-    if (thorough->any()) inspection.tables.push_back(measured_samples(module, seed, *thorough));
+    if (thorough->any()) {
+      SampleMeasures measured = measured_samples(module, seed, *thorough);
+      inspection.tables.push_back(std::move(measured.table));
+      inspection.numbers = std::move(measured.values);
+    }
     return inspection;
   }
   bool generates_images() const override { return true; }
@@ -266,8 +270,8 @@ class Diffusion : public ImageTask {
   }
 
   // Images for the measures of tasks/images/measures/image_measures.h, of conditions as held-out images have them.
-  pages::TextTable measured_samples(torch::nn::Module& module, std::uint64_t seed,
-                                    const runs::ThoroughInspection& options) const {
+  SampleMeasures measured_samples(torch::nn::Module& module, std::uint64_t seed,
+                                  const runs::ThoroughInspection& options) const {
     if (source_->facts().latents)
       throw UsageError(
           expected_got("evaluate: --samples", "0 for latents, which are no pictures", std::to_string(options.samples)));

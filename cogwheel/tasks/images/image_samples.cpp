@@ -61,8 +61,8 @@ std::shared_ptr<const FeatureClassifier> trained_classifier(const ImageSource& s
 
 }  // namespace
 
-pages::TextTable sample_measures(const ImageSource& source, const ImageStream& samples, const std::string& how,
-                                 const runs::ThoroughInspection& options) {
+SampleMeasures sample_measures(const ImageSource& source, const ImageStream& samples, const std::string& how,
+                               const runs::ThoroughInspection& options) {
   // What was given is read before anything takes long.
   const std::optional<ImageSet> given =
       options.references.empty() ? std::nullopt : std::optional(load_image_set(options.references));
@@ -81,9 +81,12 @@ pages::TextTable sample_measures(const ImageSource& source, const ImageStream& s
       given ? *given : image_set(features, stream_of(source, part, most_references), source.name());
   const ImageMeasurements measured = measure_images(features, drawn, references);
   const std::string from = options.references.empty() ? source.name() : options.references.filename().string();
-  pages::TextTable table{
-      "Drawn images as a whole, " + how, {"measure", "value", "better", "samples", "references", "features"}, {}};
-  for (const ImageMeasurement& each : measured.values)
+  SampleMeasures found{.table = {"Drawn images as a whole, " + how,
+                                 {"measure", "value", "better", "samples", "references", "features"},
+                                 {}}};
+  pages::TextTable& table = found.table;
+  for (const ImageMeasurement& each : measured.values) {
+    found.values.push_back({each.measure.name, each.value});
     table.rows.push_back({each.measure.title,
                           each.deviation ? fmt::format("{:.4g} ± {:.2g}", each.value, *each.deviation)
                                          : fmt::format("{:.4g}", each.value),
@@ -91,8 +94,9 @@ pages::TextTable sample_measures(const ImageSource& source, const ImageStream& s
                           measured.references > 0 ? fmt::format("{} of {}", measured.references, from)
                                                   : fmt::format("an unknown number, of {}", from),
                           measured.features});
+  }
   for (const std::string& warning : measured.warnings) table.rows.push_back({"warning", warning, "", "", "", ""});
-  return table;
+  return found;
 }
 
 }  // namespace cogwheel::tasks::images

@@ -10,12 +10,17 @@
 
 namespace cogwheel::tasks::images {
 
-// A table of the measures of tasks/images/measures/image_measures.h: in features of the given Inception network, or of
+struct SampleMeasures {
+  pages::TextTable table;
+  runs::MeasuredValues values = {};
+};
+
+// The measures of tasks/images/measures/image_measures.h: in features of the given Inception network, or of
 // a small classifier that is trained on the source's labelled images and kept as classifier.safetensors in the folder,
 // where it is found again. References are the source's training images, held-out ones where it draws without end, or
 // those of a file. `how` says how samples are drawn, for the title. Throws Error for a source without labels and no
 // Inception network.
-pages::TextTable sample_measures(const ImageSource& source, const ImageStream& samples, const std::string& how,
-                                 const runs::ThoroughInspection& options);
+SampleMeasures sample_measures(const ImageSource& source, const ImageStream& samples, const std::string& how,
+                               const runs::ThoroughInspection& options);
 
 }  // namespace cogwheel::tasks::images
