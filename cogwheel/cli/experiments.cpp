@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <fstream>
+#include <sstream>
+#include <string_view>
 #include <system_error>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/wording/nearest_names.h"
+#include "cogwheel/runs/configuration/toml_text.h"
 
 namespace cogwheel::cli {
 namespace {
@@ -18,12 +22,24 @@ std::filesystem::path experiments_folder() {
   return std::filesystem::is_directory(packaged, problem) ? packaged : std::filesystem::path(COGWHEEL_EXPERIMENTS);
 }
 
-std::string first_comment(const std::filesystem::path& path) {
-  std::string first_line;
+// The summary, and what is needed, of the comments before anything else.
+Experiment experiment_of(std::string name, const std::filesystem::path& path) {
+  Experiment experiment{.name = std::move(name), .summary = {}, .path = path};
   std::ifstream file(path);
-  std::getline(file, first_line);
-  const std::size_t text = first_line.find_first_not_of("# ");
-  return text == std::string::npos ? "" : first_line.substr(text);
+  for (std::string line; std::getline(file, line) && line.starts_with('#');) {
+    const std::size_t text = line.find_first_not_of("# ");
+    if (text == std::string::npos) continue;
+    constexpr std::string_view needs = "needs: ";
+    if (experiment.summary.empty()) {
+      experiment.summary = line.substr(text);
+    } else if (line.substr(text).starts_with(needs)) {
+      std::istringstream list(line.substr(text + needs.size()));
+      std::error_code problem;
+      for (std::string need; std::getline(list >> std::ws, need, ',');)
+        if (!std::filesystem::exists(need, problem)) experiment.needs.push_back(need);
+    }
+  }
+  return experiment;
 }
 
 // Those of a folder, not of the folders in it.
@@ -31,7 +47,7 @@ void add_files(std::vector<Experiment>& found, const std::filesystem::path& fold
   std::error_code problem;
   for (const auto& entry : std::filesystem::directory_iterator(folder, problem))
     if (entry.path().extension() == ".toml")
-      found.push_back({prefix + entry.path().stem().string(), first_comment(entry.path()), entry.path()});
+      found.push_back(experiment_of(prefix + entry.path().stem().string(), entry.path()));
 }
 
 std::vector<Experiment> sorted(std::vector<Experiment> found) {
@@ -53,6 +69,16 @@ std::vector<Experiment> reproductions() {
   for (const auto& entry : std::filesystem::directory_iterator(experiments_folder(), problem))
     if (entry.is_directory(problem)) add_files(found, entry.path(), entry.path().filename().string() + "/");
   return sorted(std::move(found));
+}
+
+ReproductionFacts facts_of(const Experiment& experiment) {
+  const toml::table file = runs::parse_toml(read_file(experiment.path), experiment.path.string());
+  const toml::table* const source = file["source"].as_table();
+  ReproductionFacts facts;
+  if (const toml::array* const items = source == nullptr ? file["items"].as_array() : (*source)["items"].as_array())
+    for (const toml::node& item : *items) facts.items.push_back(item.value_or(std::string()));
+  facts.minutes = file["desk"]["minutes"].value_or(file["minutes"].value_or(0.0));
+  return facts;
 }
 
 std::filesystem::path find_config(const std::string& file_or_name) {

@@ -11,7 +11,17 @@ struct Experiment {
   std::string name;     // of the file; in a folder, s2/hopfield
   std::string summary;  // the first comment of the file
   std::filesystem::path path;
+  // What the comment "# needs: …" lists and is not a file or folder here: data, weights, a GPU.
+  std::vector<std::string> needs = {};
 };
+
+// What an experiment for `reproduce` says of itself.
+struct ReproductionFacts {
+  std::vector<std::string> items = {};  // of the source that it answers, "S1-45"
+  double minutes = 0;                   // that it takes on two cores at most; 0: it does not say
+};
+// Throws UsageError where the file is no TOML.
+ReproductionFacts facts_of(const Experiment& experiment);
 
 // Configurations for `train`, sorted by name.
 std::vector<Experiment> experiments();

@@ -235,6 +235,22 @@ def test_refusals_are_one_line(reproduce, work, first, words, line, status):
     assert sorted(path.name for path in work.iterdir()) == before
 
 
+def test_the_list_says_what_each_experiment_answers_and_needs(cogwheel_in, tmp_path):
+    def listed():
+        lines = cogwheel_in(tmp_path)("list", "experiments").stdout.splitlines()
+        return {line.split()[0]: line for line in lines}
+
+    lines = listed()
+    assert lines["name"].split() == ["name", "run", "by", "answers", "minutes", "state", "summary"]
+    assert lines["s1/convergence"].split()[:5] == ["s1/convergence", "reproduce", "S1-45", "60", "ready"]
+    assert " S1-16…22 " in lines["s1/ioi"] and " S1-9…10, S1-13 " in lines["s1/phi"]
+    assert " needs tinyshakespeare.txt " in lines["nanogpt-shakespeare"] and " needs cifar10, a GPU " in lines["u-vit-cifar10"]
+    (tmp_path / "tinyshakespeare.txt").touch()
+    (tmp_path / "cifar10").mkdir()
+    lines = listed()
+    assert " ready " in lines["nanogpt-shakespeare"] and " needs a GPU " in lines["u-vit-cifar10"]
+
+
 def test_a_full_disk_is_one_line_and_leaves_what_was_trained(cogwheel_executable, work, first, tmp_path):
     limited = ["bash", "-c", 'ulimit -f 60; trap "" XFSZ; exec "$@"', "limited"]
     done = subprocess.run(

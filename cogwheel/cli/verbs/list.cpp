@@ -87,10 +87,43 @@ std::string products_note() {
   return note;
 }
 
+// "S1-16…22, S1-46": those that follow each other in one.
+std::string items_text(const std::vector<std::string>& items) {
+  std::string text;
+  std::int64_t last = -2;
+  std::string source;
+  bool run = false;
+  const auto end_run = [&] {
+    if (run) text += fmt::format("…{}", last);
+    run = false;
+  };
+  for (const std::string& item : items) {
+    const std::size_t dash = item.find('-');
+    const std::string own = item.substr(0, dash);
+    const std::int64_t number = dash == std::string::npos ? -2 : std::atoll(item.c_str() + dash + 1);
+    if (own == source && number == last + 1) {
+      run = true;
+    } else {
+      end_run();
+      text += (text.empty() ? "" : ", ") + item;
+    }
+    source = own, last = number;
+  }
+  end_run();
+  return text;
+}
+
 Rows experiment_rows() {
-  Rows rows = {{"name", "run by", "summary"}};
-  for (const auto& experiment : experiments()) rows.push_back({experiment.name, "train", experiment.summary});
-  for (const auto& experiment : reproductions()) rows.push_back({experiment.name, "reproduce", experiment.summary});
+  Rows rows = {{"name", "run by", "answers", "minutes", "state", "summary"}};
+  const auto state = [](const Experiment& experiment) {
+    return experiment.needs.empty() ? "ready" : fmt::format("needs {}", fmt::join(experiment.needs, ", "));
+  };
+  for (const Experiment& each : experiments()) rows.push_back({each.name, "train", "", "", state(each), each.summary});
+  for (const Experiment& each : reproductions()) {
+    const ReproductionFacts facts = facts_of(each);
+    rows.push_back({each.name, "reproduce", items_text(facts.items),
+                    facts.minutes > 0 ? number_text(facts.minutes) : "", state(each), each.summary});
+  }
   return rows;
 }
 
