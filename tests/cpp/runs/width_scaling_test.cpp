@@ -24,8 +24,8 @@ constexpr std::int64_t base = 64;
 TrainingOptions scaled_training(std::int64_t base_width, std::uint64_t seed = 1) {
   return {.steps = 10,
           .batch = 4,
-          .learning_rate = 2e-3,
-          .final_learning_rate = 2e-3,
+          .learning_rate = 1e-3,
+          .final_learning_rate = 1e-3,
           .warm_up = 0,
           .base_width = base_width,
           .seed = seed,
@@ -54,12 +54,12 @@ std::vector<double> sizes(const std::string& mechanism, std::int64_t width, std:
   return found;
 }
 
-// The same, a mean over seeds: narrow models scatter more and cost less.
-std::vector<double> mean_sizes(const std::string& mechanism, std::int64_t width) {
-  const std::int64_t seeds = 8 * base / width;
+// The same, means over seeds, of which one alone scatters by a tenth.
+std::vector<double> mean_sizes(const std::string& mechanism, std::int64_t width, std::int64_t base_width) {
+  constexpr std::uint64_t seeds = 4;
   std::vector<double> mean(3);
-  for (std::int64_t seed = 1; seed <= seeds; ++seed) {
-    const std::vector<double> found = sizes(mechanism, width, base, static_cast<std::uint64_t>(seed));
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    const std::vector<double> found = sizes(mechanism, width, base_width, seed);
     EXPECT_EQ(found.size(), mean.size());
     for (std::size_t index = 0; index < mean.size(); ++index) mean[index] += found[index] / static_cast<double>(seeds);
   }
@@ -69,10 +69,10 @@ std::vector<double> mean_sizes(const std::string& mechanism, std::int64_t width)
 class CoordinateCheck : public testing::TestWithParam<const char*> {};
 
 TEST_P(CoordinateCheck, ActivationsAreAsLargeAtEachWidth) {
-  const std::vector<double> of_base = mean_sizes(GetParam(), base);
+  const std::vector<double> of_base = mean_sizes(GetParam(), base, base);
   std::vector<double> least = of_base, largest = of_base;
   for (const std::int64_t width : {128, 256, 512}) {
-    const std::vector<double> found = mean_sizes(GetParam(), width);
+    const std::vector<double> found = mean_sizes(GetParam(), width, base);
     for (std::size_t index = 0; index < found.size(); ++index) {
       least[index] = std::min(least[index], found[index]);
       largest[index] = std::max(largest[index], found[index]);
