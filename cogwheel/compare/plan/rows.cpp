@@ -107,6 +107,10 @@ void add_row_at_widths(Comparison& comparison, const Variant& variant, std::stri
   for (const std::string& assignment : variant.set)
     if (key_of(assignment) == width_key)
       throw UsageError(expected_got(option, "no model.width beside --widths", assignment));
+  std::string title = variant.name;
+  if (mechanism)
+    title =
+        runs::mechanism_text(row_configuration(comparison.configuration, {.name = variant.name}).model, option).title;
   for (const std::int64_t width : comparison.settings.widths) {
     Variant row{.name = variant.name + width_suffix(width), .set = variant.set};
     row.set.push_back(fmt::format("{}={}", width_key, width));
@@ -120,9 +124,7 @@ void add_row_at_widths(Comparison& comparison, const Variant& variant, std::stri
     MechanismPlan& plan = comparison.mechanisms.back();
     plan.series = variant.name;
     plan.width = width;
-    if (!mechanism) continue;
-    const runs::RunConfig config = row_configuration(comparison.configuration, plan);
-    plan.title = runs::mechanism_text(config.model, option).title + width_suffix(width);
+    plan.title = title + width_suffix(width);
   }
 }
 

@@ -70,7 +70,7 @@ PowerLaw PowerLawFit::operator()(std::span<const double> values) const {
   const double golden = (std::sqrt(5.0) - 1) / 2;
   double left = high - golden * (high - low), right = low + golden * (high - low);
   double of_left = squares_at(left), of_right = squares_at(right);
-  for (int step = 0; step < 24; ++step) {
+  for (int step = 0; step < 18; ++step) {
     if (of_left <= of_right) {
       high = right, right = left, of_right = of_left;
       left = high - golden * (high - low), of_left = squares_at(left);
