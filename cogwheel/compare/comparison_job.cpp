@@ -277,9 +277,9 @@ void ComparisonJob::announce(const RunResult& result, std::int64_t done, std::in
   }
   const double value = *comparison_.result(&result);
   text += fmt::format("{} {:.4f}", comparison_.task.decisive().label, value);
-  const double* base = comparison_.result(comparison_.run(comparison_.baseline, result.seed));
-  text += base != nullptr && comparison_.baseline != result.mechanism ? fmt::format(" {:+.4f}", value - *base)
-                                                                      : std::string(8, ' ');
+  const double* base = comparison_.result(comparison_.run(comparison_.base_of(result.mechanism), result.seed));
+  text += base != nullptr && !comparison_.is_base(result.mechanism) ? fmt::format(" {:+.4f}", value - *base)
+                                                                    : std::string(8, ' ');
   text += fmt::format("  {:>8} {}/s", count_text(result.tokens_per_second), comparison_.task.counted);
   // From the runs of this invocation: the speed of the machine may differ from the estimate.
   const double spent = std::chrono::duration<double>(Clock::now() - first_run_).count();

@@ -85,6 +85,8 @@ class AttentionLayerImpl : public TokenMixer {
   // False for a dense form, which is a function of the whole score matrix, and where tokens see later ones.
   bool can_decode() const override;
   std::unique_ptr<LayerState> make_state(std::int64_t batch, std::int64_t capacity) const override;
+  // Whether heads of a wider layer are wider, not more of them.
+  bool head_dim_follows_width() const { return options_.head_dim == 0; }
   // λ = λ1 − λ2 + λ_init of a difference of two maps: one scalar for all heads. None of other mechanisms.
   struct Lambda {
     at::Tensor first, second, whole;

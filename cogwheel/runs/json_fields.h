@@ -26,7 +26,8 @@ using Json = nlohmann::ordered_json;
 
 enum class FieldKind {
   required,      // but an optional value may be missing or null
-  unless_empty,  // written only if not empty; where it is missing when read, the value is left unchanged
+  unless_empty,  // written only if not empty, a number only if not 0; where it is missing when read, the value is left
+                 // unchanged
   written,       // never read, because it follows from the others
   inlined,       // several keys of the same object, named by the value: handled by write_keys and read_key
 };
@@ -78,6 +79,14 @@ Json write_json(const std::optional<Value>& value) {
 template <class Value>
 Json write_json(const std::vector<Value>& values);
 
+template <class Value>
+bool is_empty(const Value& value) {
+  if constexpr (std::is_arithmetic_v<Value>)
+    return value == 0;
+  else
+    return value.empty();
+}
+
 template <HasFields Struct>
 Json write_json(const Struct& value) {
   Json json = Json::object();
@@ -87,7 +96,7 @@ Json write_json(const Struct& value) {
       write_keys(member, json);
     } else {
       if constexpr (Kind == FieldKind::unless_empty)
-        if (member.empty()) return;
+        if (is_empty(member)) return;
       json[field.key] = write_json(member);
     }
   };

@@ -30,6 +30,9 @@ struct ModelEntry {
   // The same, to be run by cogwheel.load of Python; null where Python does not load such models.
   NamedPass (*pass)(const RunConfig& config) = nullptr;
   std::vector<PassInput> inputs = {};  // of a pass, in the order in which Python takes them
+  // The norm after the last block, which the head alone reads: where training.base_width scales what the head gives
+  // (runs/training/width_scaling.h). Empty: models of this topology are not scaled so.
+  std::string_view norm_before_head = {};
 };
 
 }  // namespace cogwheel::runs

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/nn/transformer_block.h"
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/model_entry.h"
@@ -17,6 +18,15 @@ std::int64_t parameter_count(const ModelOptions& options) {
   const nn::PlaceParameters nowhere(at::kMeta);
   std::int64_t count = 0;
   for (const at::Tensor& parameter : make_model(options)->parameters()) count += parameter.numel();
+  return count;
+}
+
+std::int64_t block_parameter_count(const ModelOptions& options) {
+  const nn::PlaceParameters nowhere(at::kMeta);
+  std::int64_t count = 0;
+  for (const auto& module : make_model(options)->modules())
+    if (module->as<nn::TransformerBlockImpl>() != nullptr)
+      for (const at::Tensor& parameter : module->parameters()) count += parameter.numel();
   return count;
 }
 

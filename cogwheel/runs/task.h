@@ -157,6 +157,8 @@ std::shared_ptr<torch::nn::Module> make_model(const ModelOptions& options);
 
 // The number of its learnable parameters, with a tied head counted once. Allocates nothing.
 std::int64_t parameter_count(const ModelOptions& options);
+// Those within transformer blocks, so without embeddings and head; 0 of a model without blocks.
+std::int64_t block_parameter_count(const ModelOptions& options);
 
 // The model of a run with the weights of its checkpoint. Throws what load_weights_of throws.
 std::shared_ptr<torch::nn::Module> load_model(const RunConfig& config, const RunFolder& folder);

@@ -110,6 +110,17 @@ void add_compare_command(CLI::App& app) {
       "the training, as in \"outer: model.mechanism=cog model.first_softmax_layers=1\"",
       "\"NAME: KEY=VALUE ...\"");
   add("--variants", arguments->variants_file, "a file with more of them, a table [variants.NAME] each", "FILE");
+  settings.push_back(command
+                         ->add_option_function<std::vector<std::string>>(
+                             "--widths",
+                             [&request](const std::vector<std::string>& widths) {
+                               for (const std::string& width : widths)
+                                 request.widths.push_back(parse_number("--widths", width, compare::widths_range));
+                             },
+                             "each row at each of these widths of its model, separated by commas: how its loss falls "
+                             "with size")
+                         ->delimiter(',')
+                         ->type_name("N"));
   add("--preset", request.preset, preset_help(), "NAME");
   add("--form", request.form,
       "of the models: gpt (learned positions, LayerNorm, GELU) or llama (rotary positions, RMSNorm, SwiGLU) (default: "

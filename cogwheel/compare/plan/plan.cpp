@@ -153,6 +153,7 @@ void set_shared(runs::RunConfig& shared, const CompareRequest& request) {
       {"training.steps", "--steps"},    {"training.learning_rate", "--learning-rate"},
       {"training.device", "--device"},  {"training.precision", "--precision"},
       {"training.seed", "--seeds"}};
+  if (!request.widths.empty()) options["model.width"] = "--widths";
   for (const tasks::TaskFileOption& option : tasks::task_file_options())
     options["task." + std::string(option.key)] = option.flag();
   for (const std::string& assignment : request.set)
@@ -162,6 +163,28 @@ void set_shared(runs::RunConfig& shared, const CompareRequest& request) {
   for (const std::string& assignment : request.set)
     if (!is_shared(shared, key_of(assignment)))
       throw UsageError(expected_got("--set", "a key of a configuration that all runs share", assignment));
+}
+
+// Throws UsageError where widths are none that rows of this comparison can have.
+std::vector<std::int64_t> checked_widths(const CompareRequest& request, const runs::RunConfig& shared) {
+  std::vector<std::int64_t> widths = request.widths;
+  if (widths.empty()) return widths;
+  std::sort(widths.begin(), widths.end());
+  if (const auto twice = std::adjacent_find(widths.begin(), widths.end()); twice != widths.end())
+    throw UsageError(expected_got("--widths", "each width once", fmt::format("{} twice", *twice)));
+  runs::ModelOptions model = shared.model;
+  runs::stand_in_for_data(model);
+  if (runs::block_parameter_count(model) == 0)
+    throw UsageError(expected_got("--widths", "a task whose model has transformer blocks", shared.task.name));
+  return widths;
+}
+
+// Of rows at several widths their names without the width.
+std::vector<std::string> families(const Comparison& comparison) {
+  std::vector<std::string> names;
+  for (const MechanismPlan& plan : comparison.mechanisms)
+    if (std::find(names.begin(), names.end(), plan.family()) == names.end()) names.push_back(plan.family());
+  return names;
 }
 
 // " --images DIR" and the like, of those files that the task was given.
@@ -243,27 +266,32 @@ Comparison plan_comparison(const CompareRequest& request) {
       .preset = std::string(preset.name), .form = form, .tune = request.tune, .seeds = {}, .set = request.set};
   for (std::int64_t seed = 1; seed <= request.seeds; ++seed) comparison.settings.seeds.push_back(seed);
 
+  comparison.settings.widths = checked_widths(request, shared);
   const bool of_preset = request.attention.empty() && request.variants.empty();
   for (std::string name : of_preset ? preset.attention : request.attention) {
     name.erase(0, name.find_first_not_of(' '));  // as of "softmax, cog"
     name.erase(name.find_last_not_of(' ') + 1);
-    add_row(comparison, of_mechanism(name), "--attention");
+    add_row_at_widths(comparison, of_mechanism(name), "--attention");
   }
-  for (const Variant& variant : request.variants) add_row(comparison, variant, "--variant");
-  std::vector<std::string> names;
-  for (const MechanismPlan& plan : comparison.mechanisms) names.push_back(plan.name);
-  const bool softmax = comparison.plan("softmax") != nullptr;
-  comparison.baseline = !request.baseline.empty() ? request.baseline : softmax ? "softmax" : names.front();
-  expect_known("--baseline", comparison.baseline, names);
+  for (const Variant& variant : request.variants) add_row_at_widths(comparison, variant, "--variant");
+  const std::vector<std::string> names = families(comparison);
+  const bool softmax = std::find(names.begin(), names.end(), "softmax") != names.end();
+  const std::string baseline = !request.baseline.empty() ? request.baseline : softmax ? "softmax" : names.front();
+  expect_known("--baseline", baseline, names);
+  comparison.baseline =
+      std::find_if(comparison.mechanisms.begin(), comparison.mechanisms.end(), [&](const MechanismPlan& plan) {
+        return plan.family() == baseline;
+      })->name;
   return comparison;
 }
 
 void add_rows(Comparison& comparison, const std::vector<std::string>& rows) {
   for (const std::string& row : rows) {
     const Variant variant = is_variant(row) ? parse_variant(row, "--add") : of_mechanism(row);
-    if (comparison.plan(variant.name) != nullptr)
+    const std::vector<std::string> names = families(comparison);
+    if (std::find(names.begin(), names.end(), variant.name) != names.end())
       throw UsageError(expected_got("--add", "a name that is not in the comparison yet", variant.name));
-    add_row(comparison, variant, "--add");
+    add_row_at_widths(comparison, variant, "--add");
   }
 }
 
@@ -283,16 +311,18 @@ double decide_steps(Comparison& comparison, const StepBudget& budget, const Meas
   const bool time_matched = comparison.match == "time";
   std::vector<double> rates;
   for (const MechanismPlan& plan : comparison.mechanisms) {
-    const bool needed = plan.steps == 0 || (time_matched && plan.name == comparison.baseline);
+    const bool needed = plan.steps == 0 || (time_matched && comparison.is_base(plan.name));
     rates.push_back(needed ? measure(plan, run_config(comparison, plan, settings.seeds.front())) : 0);
   }
-  const auto base = static_cast<std::size_t>(comparison.plan(comparison.baseline) - comparison.mechanisms.data());
+  const auto base_of = [&](const MechanismPlan& plan) {
+    return static_cast<std::size_t>(comparison.plan(comparison.base_of(plan.name)) - comparison.mechanisms.data());
+  };
 
   // Seconds per step of the baseline, and seconds that do not depend on the steps, over all plans without steps.
   double per_step = 0, fixed = 0;
   for (std::size_t index = 0; index < rates.size(); ++index) {
     if (comparison.mechanisms[index].steps != 0) continue;
-    per_step += (seeds + trials / 2) / (time_matched ? rates[base] : rates[index]);
+    per_step += (seeds + trials / 2) / (time_matched ? rates[base_of(comparison.mechanisms[index])] : rates[index]);
     const double per_token = 1 / (rates[index] * tokens_per_step);
     const double curve = observed_share * per_token * static_cast<double>(comparison.data.curve_tokens);
     const bool all_of_it = comparison.data.curve_tokens == comparison.data.evaluated_tokens;
@@ -309,9 +339,9 @@ double decide_steps(Comparison& comparison, const StepBudget& budget, const Meas
     MechanismPlan& plan = comparison.mechanisms[index];
     if (plan.steps != 0) continue;
     plan.steps = settings.steps;
-    if (time_matched && index != base)
-      plan.steps =
-          std::max<std::int64_t>(1, std::llround(static_cast<double>(settings.steps) * rates[index] / rates[base]));
+    if (time_matched && !comparison.is_base(plan.name))
+      plan.steps = std::max<std::int64_t>(
+          1, std::llround(static_cast<double>(settings.steps) * rates[index] / rates[base_of(plan)]));
     plan.learning_rate = untuned_rate(comparison, plan);
   }
   return fixed + per_step * static_cast<double>(settings.steps);
@@ -361,11 +391,19 @@ std::string reproduce_command(const Comparison& comparison) {
       std::find(tokenizers.begin(), tokenizers.end(), comparison.data.tokenizer) != tokenizers.end())
     command += " --tokenizer " + comparison.data.tokenizer;
   std::string names;
+  std::vector<const MechanismPlan*> rows;  // of several widths one
   for (const MechanismPlan& plan : comparison.mechanisms)
-    if (plan.set.empty()) names += (names.empty() ? "" : ",") + plan.name;
+    if (plan.series.empty() || plan.width == settings.widths.front()) rows.push_back(&plan);
+  for (const MechanismPlan* plan : rows)
+    if (plan->is_mechanism()) names += (names.empty() ? "" : ",") + plan->family();
   if (!names.empty()) command += " --attention " + shell_word(names);
-  for (const MechanismPlan& plan : comparison.mechanisms)
-    if (!plan.set.empty()) command += " --variant " + shell_word(variant_text(plan.name, plan.set));
+  for (const MechanismPlan* plan : rows) {
+    if (plan->is_mechanism()) continue;
+    std::vector<std::string> set = plan->set;
+    if (!plan->series.empty()) std::erase_if(set, [](const auto& each) { return key_of(each) == "model.width"; });
+    command += " --variant " + shell_word(variant_text(plan->family(), set));
+  }
+  if (!settings.widths.empty()) command += fmt::format(" --widths {}", fmt::join(settings.widths, ","));
   command += fmt::format(" --preset {} --seeds {} --match {} --steps {}", settings.preset, settings.seeds.size(),
                          comparison.match, settings.steps);
   const CompareRequest defaults;
@@ -393,7 +431,7 @@ std::string reproduce_command(const Comparison& comparison) {
     command += hash == std::string::npos ? " --define " + shell_word(plan.definition)
                                          : " --mechanism-file " + shell_word(plan.definition.substr(0, hash));
   }
-  return command + " --baseline " + shell_word(comparison.baseline);
+  return command + " --baseline " + shell_word(comparison.baseline_family());
 }
 
 }  // namespace cogwheel::compare

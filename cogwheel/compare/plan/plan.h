@@ -17,7 +17,7 @@
 namespace cogwheel::compare {
 
 // The allowed ranges of numbers of a comparison.
-inline constexpr Range<std::int64_t> seeds_range{1, 1000}, tune_range{0, 30};
+inline constexpr Range<std::int64_t> seeds_range{1, 1000}, tune_range{0, 30}, widths_range{1, 1 << 20};
 
 // The options of the command line.
 struct CompareRequest {
@@ -29,9 +29,10 @@ struct CompareRequest {
   std::string tokenizer = "character";
   std::vector<std::string> attention;  // empty: the preset's, unless there are variants
   std::vector<Variant> variants = {};
-  std::string preset;    // empty: small, or that of the task where another model learns it
-  std::string form;      // empty: the preset's
-  std::string position;  // empty: the form's
+  std::vector<std::int64_t> widths = {};  // each row at each of them; none: at that of the configuration
+  std::string preset;                     // empty: small, or that of the task where another model learns it
+  std::string form;                       // empty: the preset's
+  std::string position;                   // empty: the form's
   std::string recurrent_layer = "paper";
   std::string device = "cpu";
   std::string precision = "fp32";

@@ -80,18 +80,21 @@ void match_models(Comparison& comparison, const RowTasks& tasks) {
   const auto completed = [&](const MechanismPlan& plan) {
     return tasks.of(plan.name)->completed(row_configuration(shared_configuration(comparison), plan)).model;
   };
-  MechanismPlan base = *comparison.plan(comparison.baseline);
-  base.feed_forward = 0;
-  const std::int64_t target = count(completed(base));
+  const auto target = [&](const MechanismPlan& plan) {
+    MechanismPlan base = *comparison.plan(comparison.base_of(plan.name));
+    base.feed_forward = 0;
+    return count(completed(base));
+  };
   for (MechanismPlan& plan : comparison.mechanisms) {
     if (plan.parameters != 0) continue;
     runs::ModelOptions model = completed(plan);
     runs::check(model);
     plan.parameters_unmatched = count(model);
-    if (comparison.match == "parameters") model = match_parameters(model, target, count);
+    if (comparison.match == "parameters") model = match_parameters(model, target(plan), count);
     plan.heads = runs::output_heads(model);
     plan.feed_forward = runs::balanced_width(model);
     plan.parameters = count(model);
+    if (!plan.series.empty()) plan.block_parameters = runs::block_parameter_count(model);
   }
 }
 

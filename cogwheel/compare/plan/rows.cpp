@@ -1,5 +1,7 @@
 #include "cogwheel/compare/plan/rows.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -14,7 +16,7 @@
 namespace cogwheel::compare {
 namespace {
 
-constexpr std::string_view mechanism_key = "model.mechanism";
+constexpr std::string_view mechanism_key = "model.mechanism", width_key = "model.width";
 
 bool sets_key(const MechanismPlan& plan, std::string_view key) {
   return std::any_of(plan.set.begin(), plan.set.end(), [&](const std::string& each) { return key_of(each) == key; });
@@ -97,6 +99,33 @@ void add_row(Comparison& comparison, const Variant& variant, std::string_view op
   plan.definition = text.definition;
   expect_new(comparison, plan, option);
   comparison.mechanisms.push_back(std::move(plan));
+}
+
+void add_row_at_widths(Comparison& comparison, const Variant& variant, std::string_view option) {
+  if (comparison.settings.widths.empty()) return add_row(comparison, variant, option);
+  const bool mechanism = variant.set == of_mechanism(variant.name).set;
+  for (const std::string& assignment : variant.set)
+    if (key_of(assignment) == width_key)
+      throw UsageError(expected_got(option, "no model.width beside --widths", assignment));
+  std::string title = variant.name;
+  if (mechanism)
+    title =
+        runs::mechanism_text(row_configuration(comparison.configuration, {.name = variant.name}).model, option).title;
+  for (const std::int64_t width : comparison.settings.widths) {
+    Variant row{.name = variant.name + width_suffix(width), .set = variant.set};
+    row.set.push_back(fmt::format("{}={}", width_key, width));
+    try {
+      add_row(comparison, row, option);
+    } catch (const UsageError& error) {
+      // What names no option is what such a model cannot be.
+      if (std::string_view(error.what()).starts_with("--")) throw;
+      throw UsageError(fmt::format("--widths {}: {}", width, error.what()));
+    }
+    MechanismPlan& plan = comparison.mechanisms.back();
+    plan.series = variant.name;
+    plan.width = width;
+    plan.title = title + width_suffix(width);
+  }
 }
 
 runs::RunConfig row_configuration(runs::RunConfig shared, const MechanismPlan& plan) {

@@ -17,6 +17,9 @@ Variant of_mechanism(const std::string& name);
 // order and the budget is the same for all.
 void add_row(Comparison& comparison, const Variant& variant, std::string_view option);
 
+// The same at each width of the comparison, rows of their own, or once where it has none.
+void add_row_at_widths(Comparison& comparison, const Variant& variant, std::string_view option);
+
 // `shared` with what is the row's own, and at its balanced width where that is decided. Throws UsageError.
 runs::RunConfig row_configuration(runs::RunConfig shared, const MechanismPlan& plan);
 

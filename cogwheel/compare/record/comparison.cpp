@@ -23,7 +23,7 @@ PairedDifferences paired_differences(const Comparison& comparison, const std::st
   PairedDifferences differences;
   for (const std::int64_t seed : comparison.settings.seeds) {
     const double* result = comparison.result(comparison.run(mechanism, seed));
-    const double* base = comparison.result(comparison.run(comparison.baseline, seed));
+    const double* base = comparison.result(comparison.run(comparison.base_of(mechanism), seed));
     if (result == nullptr || base == nullptr) continue;
     differences.values.push_back(*result - *base);
     for (const double value : {*result, *base})
@@ -50,6 +50,33 @@ std::string MechanismPlan::mechanism() const {
   const auto named =
       std::find_if(set.rbegin(), set.rend(), [&](const std::string& each) { return each.starts_with(key); });
   return named == set.rend() ? name : named->substr(key.size());
+}
+
+std::string width_suffix(std::int64_t width) { return " at " + std::to_string(width); }
+
+bool MechanismPlan::is_mechanism() const {
+  if (series.empty()) return set.empty();
+  return set.size() == 2 && mechanism() == series;
+}
+
+std::string MechanismPlan::family_title() const {
+  const std::string suffix = width_suffix(width);
+  return series.empty() || !title.ends_with(suffix) ? title : title.substr(0, title.size() - suffix.size());
+}
+
+const std::string& Comparison::base_of(std::string_view mechanism) const {
+  const MechanismPlan* const row = plan(mechanism);
+  if (row == nullptr || row->series.empty()) return baseline;
+  const std::string& family = baseline_family();
+  const auto base = std::find_if(mechanisms.begin(), mechanisms.end(), [&](const MechanismPlan& each) {
+    return each.series == family && each.width == row->width;
+  });
+  return base == mechanisms.end() ? baseline : base->name;
+}
+
+const std::string& Comparison::baseline_family() const {
+  const MechanismPlan* const base = plan(baseline);
+  return base == nullptr ? baseline : base->family();
 }
 
 const double* Comparison::result(const RunResult* run) const {
@@ -135,8 +162,8 @@ std::vector<SummaryRow> summarize(const Comparison& comparison) {
       row.mean = estimate.mean;
       row.interval = estimate.interval;
     }
-    differences.push_back(plan.name == comparison.baseline ? PairedDifferences{}
-                                                           : paired_differences(comparison, plan.name));
+    differences.push_back(comparison.is_base(plan.name) ? PairedDifferences{}
+                                                        : paired_differences(comparison, plan.name));
     const auto& [values, rounding] = differences.back();
     row.pairs = static_cast<std::int64_t>(values.size());
     if (row.pairs > 0) row.difference = estimate_mean(values).mean;

@@ -56,9 +56,23 @@ struct MechanismPlan {
   std::int64_t feed_forward = 0;
   std::int64_t parameters = 0;
   std::int64_t parameters_unmatched = 0;  // at the widths of the baseline
+  // Of a comparison at several widths: the row that this is at one of them, which width, and its parameters without
+  // embeddings and head.
+  std::string series = {};
+  std::int64_t width = 0;
+  std::int64_t block_parameters = 0;
 
   std::string mechanism() const;
+  // Whether nothing but the mechanism, at its width, is the row's own, and that has the row's name.
+  bool is_mechanism() const;
+  // The row's name, or that of its series: without the width.
+  const std::string& family() const { return series.empty() ? name : series; }
+  // Its title without the width.
+  std::string family_title() const;
 };
+
+// " at 64", which ends the names and titles of rows of several widths.
+std::string width_suffix(std::int64_t width);
 
 // One trial of `--tune`.
 struct TuningTrial {
@@ -117,14 +131,15 @@ struct Comparison {
     std::int64_t tune = 0;
     double wall_seconds = 0;
     std::vector<std::int64_t> seeds;
-    std::vector<std::string> set = {};  // keys that are not the preset's, as in "model.width=256"
+    std::vector<std::string> set = {};      // keys that are not the preset's, as in "model.width=256"
+    std::vector<std::int64_t> widths = {};  // each row at each of them, rising; none: rows have what they have
   } settings;
 
   // What all runs share (compare/record/shared_configuration.h); what the data, the mechanisms, the seeds and the steps
   // decide has its default here.
   runs::RunConfig configuration = {};
-  std::string match = {};  // parameters, time or tokens
-  std::string baseline = {};
+  std::string match = {};                      // parameters, time or tokens
+  std::string baseline = {};                   // the name of a row; of several widths the first: see base_of
   std::vector<MechanismPlan> mechanisms = {};  // in the order of the report
   std::vector<TuningTrial> tuning = {};
   std::vector<RunResult> runs = {};
@@ -142,6 +157,11 @@ struct Comparison {
   bool better(double first, double second) const { return task.decisive().better(first, second); }
 
   const MechanismPlan* plan(std::string_view mechanism) const;
+  // The row with which one is compared, by name: the baseline, of several widths that of the same width.
+  const std::string& base_of(std::string_view mechanism) const;
+  bool is_base(std::string_view mechanism) const { return base_of(mechanism) == mechanism; }
+  // The name of the baseline without a width.
+  const std::string& baseline_family() const;
   const SummaryRow* row(std::string_view mechanism) const;
   const RunResult* run(std::string_view mechanism, std::int64_t seed) const;
   std::vector<const RunResult*> runs_of(std::string_view mechanism) const;

@@ -63,10 +63,16 @@ void expect_settings(const Comparison::Settings& settings) {
   const std::set<std::int64_t> seeds(settings.seeds.begin(), settings.seeds.end());
   if (seeds.size() != settings.seeds.size()) throw Error(expected_got("settings.seeds", "each once", "one twice"));
   expect("settings.seeds", *seeds.begin(), any_count);
+  std::int64_t before = 0;
+  for (const std::int64_t width : settings.widths) {
+    if (width <= before) throw Error(expected_got("settings.widths", "numbers that rise", std::to_string(width)));
+    before = width;
+  }
 }
 
 void expect_mechanisms(const Comparison& comparison) {
   if (comparison.mechanisms.empty()) throw Error(expected_got("mechanisms", "one at least", "none"));
+  const Comparison::Settings& settings = comparison.settings;
   std::set<std::string> names;
   for (const MechanismPlan& plan : comparison.mechanisms) {
     const std::string key = "mechanisms: " + plan.name;
@@ -81,6 +87,20 @@ void expect_mechanisms(const Comparison& comparison) {
     expect(key + ": feed_forward", plan.feed_forward, some_count);
     expect(key + ": parameters", plan.parameters, some_count);
     expect(key + ": parameters_unmatched", plan.parameters_unmatched, some_count);
+    if (plan.series.empty() != settings.widths.empty())
+      throw Error(expected_got(key + ": series", settings.widths.empty() ? "none without widths" : "one", plan.series));
+    if (plan.series.empty()) continue;
+    if (std::find(settings.widths.begin(), settings.widths.end(), plan.width) == settings.widths.end())
+      throw Error(expected_got(key + ": width", "one of settings.widths", std::to_string(plan.width)));
+    expect(key + ": parameters_without_embeddings", plan.block_parameters, some_count);
+    for (const std::int64_t width : settings.widths) {
+      const auto same =
+          std::count_if(comparison.mechanisms.begin(), comparison.mechanisms.end(),
+                        [&](const auto& each) { return each.series == plan.series && each.width == width; });
+      if (same != 1)
+        throw Error(expected_got("mechanisms: " + plan.series, fmt::format("one row at width {}", width),
+                                 std::to_string(same)));
+    }
   }
   expect_one_of("baseline", comparison.baseline, {names.begin(), names.end()});
 }

@@ -95,7 +95,7 @@ std::string results_to_latex(const Comparison& comparison) {
   std::string latex = fmt::format(
       "% needs booktabs\n\\begin{{tabular}}{{lrrr}}\n\\toprule\nMechanism & {} & Difference to {} & $p$ "
       "(Holm) \\\\\n\\midrule\n",
-      latex_text(pages::capitalised(comparison.task.decisive().title)), latex_text(comparison.baseline));
+      latex_text(pages::capitalised(comparison.task.decisive().title)), latex_text(comparison.baseline_family()));
   for (const SummaryRow& row : comparison.summary)
     latex +=
         fmt::format("{} & {} & {} & {} \\\\\n", latex_text(comparison.plan(row.mechanism)->title),

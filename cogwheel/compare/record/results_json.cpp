@@ -8,6 +8,8 @@
 #include "cogwheel/compare/record/shared_configuration.h"
 #include "cogwheel/compare/record/training_length.h"
 #include "cogwheel/compare/record/verdict.h"
+#include "cogwheel/compare/record/width_series.h"
+#include "cogwheel/compare/statistics/seed_bootstrap.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/runs/configuration/config_record.h"
 #include "cogwheel/runs/head_statistics_json.h"
@@ -58,6 +60,9 @@ static constexpr auto fields(const MechanismPlan&) {
       runs::field("feed_forward", &MechanismPlan::feed_forward),
       runs::field("parameters", &MechanismPlan::parameters),
       runs::field("parameters_unmatched", &MechanismPlan::parameters_unmatched),
+      runs::unless_empty("series", &MechanismPlan::series),
+      runs::unless_empty("width", &MechanismPlan::width),
+      runs::unless_empty("parameters_without_embeddings", &MechanismPlan::block_parameters),
   };
 }
 
@@ -171,6 +176,7 @@ static constexpr auto fields(const Comparison::Settings&) {
       runs::field("wall_seconds", &Comparison::Settings::wall_seconds),
       runs::field("seeds", &Comparison::Settings::seeds),
       runs::unless_empty("set", &Comparison::Settings::set),
+      runs::unless_empty("widths", &Comparison::Settings::widths),
   };
 }
 
@@ -273,6 +279,39 @@ runs::Json settings_of_configuration(const Comparison& comparison) {
           {"warmup_steps", training.warm_up}};
 }
 
+runs::Json fitted_json(const FittedNumber& number) {
+  return {{"value", number.value}, {"low", runs::write_json(number.low)}, {"high", runs::write_json(number.high)}};
+}
+
+runs::Json scaling_json(const Comparison& comparison) {
+  runs::Json series = runs::Json::array();
+  for (const WidthSeries& each : width_series(comparison)) {
+    runs::Json points = runs::Json::array();
+    for (const WidthPoint& point : each.points)
+      points.push_back({{"mechanism", point.row},
+                        {"width", point.width},
+                        {"parameters_without_embeddings", point.size},
+                        {"mean", runs::write_json(point.mean)},
+                        {"learning_rate", point.learning_rate},
+                        {"first_rate_costs", runs::write_json(point.first_rate_costs)}});
+    runs::Json json{{"series", each.name}, {"seeds", each.seeds}, {"points", points}, {"law", nullptr}};
+    if (each.law)
+      json["law"] = {{"limit", fitted_json(each.law->limit)},
+                     {"factor", fitted_json(each.law->factor)},
+                     {"exponent", fitted_json(each.law->exponent)}};
+    else
+      json["why_no_law"] = each.why_no_law;
+    if (each.gap)
+      json["gap"] = {{"per_doubling", each.gap->per_doubling},
+                     {"interval", runs::write_json(each.gap->interval)},
+                     {"confidence", runs::write_json(each.gap->confidence)},
+                     {"p_adjusted", runs::write_json(each.gap->p_adjusted)},
+                     {"with_size", gap_name(each.gap->change)}};
+    series.push_back(std::move(json));
+  }
+  return {{"bootstrap_draws", bootstrap_draws}, {"bootstrap_seed", bootstrap_seed}, {"series", std::move(series)}};
+}
+
 enum class MeasuredAt { run, curve_point, difficulty };
 
 // Calls `change` with all measured values, and with what they are of.
@@ -334,6 +373,7 @@ runs::Json results_as_json(const Comparison& given) {
   });
   runs::Json json = runs::write_json(comparison);
   json["settings"].update(settings_of_configuration(comparison));
+  if (!comparison.settings.widths.empty()) json["scaling"] = scaling_json(comparison);
   return json;
 }
 

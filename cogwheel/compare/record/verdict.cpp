@@ -6,12 +6,15 @@
 #include <cctype>
 #include <cmath>
 
+#include "cogwheel/compare/record/width_series.h"
 #include "cogwheel/core/wording/article.h"
 
 namespace cogwheel::compare {
 namespace {
 
 using Parts = std::vector<VerdictPart>;
+
+std::string family_in_sentence(const MechanismPlan& plan);
 
 class Sentence {
  public:
@@ -26,6 +29,11 @@ class Sentence {
   }
   Sentence& name(const std::string& mechanism) {
     parts_.push_back({name_in_sentence(comparison_, mechanism), mechanism});
+    return *this;
+  }
+  // The mechanism or variant of a row, without its width.
+  Sentence& family(const std::string& row) {
+    parts_.push_back({family_in_sentence(*comparison_.plan(row)), row});
     return *this;
   }
   Sentence& append(const Parts& parts) {
@@ -95,7 +103,7 @@ std::string seeds_text(const std::vector<std::int64_t>& seeds) {
 bool better_in_every_seed(const Comparison& comparison, const SummaryRow& row) {
   return std::all_of(comparison.settings.seeds.begin(), comparison.settings.seeds.end(), [&](std::int64_t seed) {
     const double* value = comparison.result(comparison.run(row.mechanism, seed));
-    const double* base = comparison.result(comparison.run(comparison.baseline, seed));
+    const double* base = comparison.result(comparison.run(comparison.base_of(row.mechanism), seed));
     return value != nullptr && base != nullptr && comparison.better(*value, *base);
   });
 }
@@ -230,12 +238,82 @@ std::string told_apart(const std::string& name) {
   return open ? "“" + name + "”" : name;
 }
 
+std::string family_in_sentence(const MechanismPlan& plan) {
+  return plan.is_mechanism() ? title_in_sentence(plan.family_title()) : told_apart(plan.family_title());
+}
+
+// " at widths 64 (by 0.021 nats per character) and 128 (by 0.015)".
+void say_widths_of(Sentence& sentence, const Comparison& comparison, const Rows& rows, Amounts& amounts, bool by) {
+  sentence.say(rows.size() == 1 ? " at width " : " at widths ").list(rows, [&](const SummaryRow* row) {
+    sentence.say(
+        fmt::format("{}{}", comparison.plan(row->mechanism)->width, by ? fmt::format(" ({})", amounts(*row)) : ""));
+  });
+}
+
+// What one mechanism does beside the baseline at each width, and what its gap does with size.
+void say_series(Sentence& sentence, const Comparison& comparison, const WidthSeries& series, Amounts& amounts) {
+  const runs::TaskDescription& task = comparison.task;
+  Rows better, worse, open, untested;
+  for (const WidthPoint& point : series.points) {
+    const SummaryRow* const row = comparison.row(point.row);
+    if (row == nullptr || !row->difference) continue;
+    if (!row->p_adjusted)
+      untested.push_back(row);
+    else if (!row->clear())
+      open.push_back(row);
+    else
+      (comparison.better(*row->difference, 0) ? better : worse).push_back(row);
+  }
+  const std::string base = family_in_sentence(*comparison.plan(comparison.baseline));
+  const std::string& first = series.points.front().row;
+  bool said = false;
+  const auto clause = [&](const Rows& rows, const std::string& does, bool by) {
+    if (rows.empty()) return;
+    if (said)
+      sentence.say(", ");
+    else
+      sentence.family(first);
+    sentence.say(does + (said ? "" : " " + base));
+    say_widths_of(sentence, comparison, rows, amounts, by);
+    said = true;
+  };
+  clause(better, (said ? "" : " ") + task.does_better + " than", true);
+  clause(worse, said ? "does worse" : " does worse than", true);
+  clause(open, said ? "cannot be told apart" : " cannot be told apart from", false);
+  clause(untested, said ? "differs without a test" : " differs from", true);
+  if (!said) sentence.family(first).say(" finished at no width with the baseline");
+  if (!series.gap) return;
+  if (series.gap->change == GapChange::cannot_tell)
+    sentence.say(", and whether its gap grows or shrinks with size cannot be told");
+  else
+    sentence.say(fmt::format(", and its gap {} with size", gap_name(series.gap->change)));
+}
+
+void say_widths(Sentence& sentence, const Comparison& comparison) {
+  Amounts amounts(comparison);
+  sentence.say(data_and_budget(comparison));
+  bool first = true;
+  for (const WidthSeries& series : width_series(comparison)) {
+    if (series.name == comparison.baseline_family()) continue;
+    if (!first) sentence.say("; ");
+    say_series(sentence, comparison, series, amounts);
+    first = false;
+  }
+  if (comparison.settings.seeds.size() == 1) sentence.say("; one seed cannot tell a difference from chance");
+}
+
 }  // namespace
 
 std::string name_in_sentence(const Comparison& comparison, const std::string& mechanism) {
   const MechanismPlan* plan = comparison.plan(mechanism);
   if (plan == nullptr) return title_in_sentence(mechanism);
-  return plan->set.empty() ? title_in_sentence(plan->title) : told_apart(plan->title);
+  return plan->is_mechanism() ? title_in_sentence(plan->title) : told_apart(plan->title);
+}
+
+std::string baseline_in_sentence(const Comparison& comparison) {
+  const MechanismPlan* const plan = comparison.plan(comparison.baseline);
+  if (plan == nullptr || plan->series.empty()) return name_in_sentence(comparison, comparison.baseline);
+  return family_in_sentence(*plan) + " of the same width";
 }
 
 std::string title_in_sentence(const std::string& title) {
@@ -284,7 +362,7 @@ std::vector<VerdictPart> verdict_parts(const Comparison& comparison) {
 
   Rows better, worse, open, without_spread, single;
   for (const SummaryRow& row : comparison.summary) {
-    if (row.mechanism == comparison.baseline || !row.difference) continue;
+    if (comparison.is_base(row.mechanism) || !row.difference) continue;
     if (row.without_spread())
       without_spread.push_back(&row);
     else if (!row.p_adjusted)
@@ -302,7 +380,9 @@ std::vector<VerdictPart> verdict_parts(const Comparison& comparison) {
 
   const SummaryRow* base = comparison.row(comparison.baseline);
   const bool tested = !better.empty() || !worse.empty() || !open.empty();
-  if (tested || !without_spread.empty()) {
+  if (!comparison.settings.widths.empty() && (tested || !without_spread.empty() || !single.empty())) {
+    say_widths(sentence, comparison);
+  } else if (tested || !without_spread.empty()) {
     if (tested) say_differences(sentence, comparison, better, worse, open);
     sentence.say(tested && !without_spread.empty() ? "; " : tested ? "" : data_and_budget(comparison));
     if (!without_spread.empty()) say_without_spread(sentence, comparison, without_spread);

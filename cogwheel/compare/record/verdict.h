@@ -25,6 +25,8 @@ std::vector<std::vector<VerdictPart>> missing_runs(const Comparison& comparison)
 // A mechanism's title inside a sentence: ordinary words in lower case, and in quotation marks where the title itself
 // has a comma.
 std::string title_in_sentence(const std::string& title);
+// "softmax", or, of a comparison at several widths, "softmax of the same width".
+std::string baseline_in_sentence(const Comparison& comparison);
 // The same of a mechanism of the comparison.
 std::string name_in_sentence(const Comparison& comparison, const std::string& mechanism);
 

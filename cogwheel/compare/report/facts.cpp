@@ -51,10 +51,12 @@ std::string budget_fact(const Comparison& comparison) {
   }
   if (comparison.match == "tokens")
     return fact("Budget", "Equal tokens", fmt::format("{}; {} parameters, not matched", steps, range_text(parameters)));
-  const MechanismPlan* base = comparison.plan(comparison.baseline);
   double deviation = 0;
-  for (const double count : parameters)
-    deviation = std::max(deviation, std::abs(count / static_cast<double>(base->parameters) - 1));
+  for (const MechanismPlan& plan : comparison.mechanisms) {
+    const MechanismPlan& base = *comparison.plan(comparison.base_of(plan.name));
+    deviation =
+        std::max(deviation, std::abs(static_cast<double>(plan.parameters) / static_cast<double>(base.parameters) - 1));
+  }
   const std::string within =
       deviation == 0 ? "Equal parameters" : fmt::format("Parameters within {:.2g} %", std::max(0.01, 100 * deviation));
   return fact("Budget", within, steps);
@@ -112,16 +114,20 @@ std::string version_row(const std::string& name, const std::string& value) {
 }  // namespace
 
 std::string series_property(const Comparison& comparison, std::string_view mechanism) {
-  if (mechanism == comparison.baseline) return "--series-0";
+  if (const MechanismPlan* const row = comparison.plan(mechanism); row != nullptr) mechanism = row->family();
+  const std::string& baseline = comparison.baseline_family();
+  if (mechanism == baseline) return "--series-0";
   // The same mechanism has the same colour in every report; others take the remaining hues.
   const auto preferred = [](std::string_view name) {
     return name == "cog" ? 1 : name == "differential" ? 2 : name == "symmetric" ? 3 : 0;
   };
   if (const int slot = preferred(mechanism)) return "--series-" + std::to_string(slot);
   int slot = 4;
+  std::string_view before;
   for (const MechanismPlan& plan : comparison.mechanisms) {
-    if (plan.name == mechanism) break;
-    if (plan.name != comparison.baseline && preferred(plan.name) == 0) ++slot;
+    if (plan.family() == mechanism) break;
+    if (plan.family() != before && plan.family() != baseline && preferred(plan.family()) == 0) ++slot;
+    before = plan.family();
   }
   return "--series-" + std::to_string(slot <= 7 ? slot : 1 + (slot - 1) % 7);
 }
@@ -157,7 +163,10 @@ std::string facts_html(const Comparison& comparison) {
               "same order of data, and measured on the same") +
          learning_rate_fact(comparison) +
          fact("Model", layers_text(comparison),
-              fmt::format("{}width {}{}{}", model_traits(comparison), model.width, context, trained_on)) +
+              fmt::format("{}{}{}{}", model_traits(comparison),
+                          settings.widths.empty() ? fmt::format("width {}", model.width)
+                                                  : fmt::format("widths {}", fmt::join(settings.widths, ", ")),
+                          context, trained_on)) +
          fact("Machine",
               fmt::format("{}{}, {}", comparison.machine.device == "cpu" ? "" : comparison.machine.device + ", ",
                           pages::counted(comparison.machine.threads, "CPU thread"),

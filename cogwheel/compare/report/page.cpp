@@ -33,7 +33,7 @@ std::string map_note(const Comparison& comparison, const MechanismPlan& plan) {
     if (mechanism != nullptr && mechanism->recurrent() != nullptr)
       note = "What a state makes of values, as if it were weights of them.";
   }
-  const MechanismPlan* base = comparison.plan(comparison.baseline);
+  const MechanismPlan* base = comparison.plan(comparison.base_of(plan.name));
   if (plan.heads * 2 == base->heads && comparison.match == "parameters")
     note = "Half as many heads of double width, so that parameters match.";
   return note;
@@ -96,14 +96,16 @@ std::string hints_html(const Comparison& comparison, const runs::Inspection& ins
 }
 
 std::string data_json(const Comparison& comparison, const std::vector<const runs::Inspection*>& inspections) {
-  Json labels = Json::object(), series = Json::object();
+  Json labels = Json::object(), series = Json::object(), bases = Json::object();
   for (const MechanismPlan& plan : comparison.mechanisms) {
     labels[plan.name] = plan.title;
+    bases[plan.name] = comparison.base_of(plan.name);
     series[plan.name] = series_property(comparison, plan.name);
   }
   Json data{{"results", results_as_json(comparison)},
             {"labels", labels},
             {"series", series},
+            {"bases", bases},
             {"item", attending_item(comparison)},
             {"measure", comparison.task.decisive().name},
             {"downloads", {{"csv", results_to_csv(comparison)}, {"tex", results_to_latex(comparison)}}}};
@@ -191,13 +193,14 @@ std::vector<const runs::Inspection*> those_with_maps(const Comparison& compariso
   });
 }
 
-std::string contents_html(bool tuning, bool curves, bool dynamics, bool heads, bool figures, bool samples,
+std::string contents_html(bool widths, bool tuning, bool curves, bool dynamics, bool heads, bool figures, bool samples,
                           const std::vector<TaskTable>& tables) {
   std::string html;
   const auto add = [&](std::string_view id, std::string_view name) {
     html += fmt::format("    <li><a href=\"#{}\">{}</a></li>\n", id, name);
   };
   add("result", "Result");
+  if (widths) add("task-table-sizes", "Sizes");
   if (tuning) add("tuning", "Learning rates");
   if (curves) add("curves", "Curves");
   if (dynamics) add("dynamics", "Heads over training");
@@ -231,13 +234,16 @@ std::string command_html(const std::string& command) {
 }  // namespace
 
 std::string title_of(const Comparison& comparison) {
-  const std::size_t count = comparison.mechanisms.size();
+  const std::size_t widths = std::max<std::size_t>(1, comparison.settings.widths.size()),
+                    count = comparison.mechanisms.size() / widths;
   std::string word = pages::number_word(static_cast<std::int64_t>(count));
   word.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(word.front())));
   const bool variants = std::any_of(comparison.mechanisms.begin(), comparison.mechanisms.end(),
-                                    [](const MechanismPlan& plan) { return !plan.set.empty(); });
+                                    [](const MechanismPlan& plan) { return !plan.is_mechanism(); });
   const std::string what = variants ? " variant" : " attention mechanism";
-  return word + what + (count == 1 ? "" : "s under one budget");
+  const std::string sizes =
+      widths == 1 ? "" : " at " + pages::number_word(static_cast<std::int64_t>(widths)) + " widths";
+  return word + what + (count == 1 ? sizes : "s" + sizes + " under one budget");
 }
 
 std::string verdict_html(const Comparison& comparison) {
@@ -287,7 +293,7 @@ std::string report_page(const Comparison& comparison, const std::vector<runs::In
       if (name == "measure") return pages::escape_html(pages::capitalised(measure.title));
       if (name == "label") return pages::escape_html(pages::capitalised(measure.label));
       if (name == "lead") return curves_lead(comparison);
-      return pages::escape_html(name_in_sentence(comparison, comparison.baseline));
+      return pages::escape_html(baseline_in_sentence(comparison));
     });
   };
   pages::PageScripts scripts;
@@ -308,13 +314,14 @@ std::string report_page(const Comparison& comparison, const std::vector<runs::In
       {"verdict_text", pages::escape_html(pages::with_powers(verdict(comparison)))},
       {"css", std::string(pages::embedded::report_css)},
       {"facts", facts_html(comparison)},
-      {"contents", contents_html(!comparison.tuning.empty(), curves, dynamics, !with_maps.empty(),
-                                 !with_figures.empty(), !with_samples.empty(), tables)},
+      {"contents", contents_html(!comparison.settings.widths.empty(), !comparison.tuning.empty(), curves, dynamics,
+                                 !with_maps.empty(), !with_figures.empty(), !with_samples.empty(), tables)},
       {"result_lead", pages::escape_html(fmt::format("{}{}; {} is better.", pages::capitalised(measure.title),
                                                      measure.unit.empty() ? "" : " in " + measure.unit,
                                                      measure.lower_is_better ? "lower" : "higher"))},
       {"table", table_html(comparison)},
       {"notes", notes_html(comparison)},
+      {"widths", widths_html(comparison)},
       {"tuning", tuning_html(comparison)},
       {"curves", curves ? section(pages::embedded::curves_html) : ""},
       {"dynamics", dynamics ? std::string(pages::embedded::dynamics_html) : ""},

@@ -24,7 +24,7 @@ std::vector<SeedDifference> seed_differences(const Comparison& comparison, const
   std::vector<SeedDifference> differences;
   for (const RunResult* run : comparison.runs_of(mechanism)) {
     const double* own = comparison.result(run);
-    const double* base = comparison.result(comparison.run(comparison.baseline, run->seed));
+    const double* base = comparison.result(comparison.run(comparison.base_of(mechanism), run->seed));
     if (own != nullptr && base != nullptr) differences.push_back({run->seed, *own - *base});
   }
   return differences;
@@ -56,7 +56,7 @@ struct Scale {
 
 std::string whisker(const Comparison& comparison, const SummaryRow& row, const Scale& scale) {
   std::string marks = "<line class=\"zero\" x1=\"50%\" x2=\"50%\" y1=\"0\" y2=\"100%\"/>";
-  if (row.mechanism == comparison.baseline)
+  if (comparison.is_base(row.mechanism))
     marks += "<circle class=\"mean\" cx=\"50%\" cy=\"50%\" r=\"3\"/>";
   else if (row.difference) {
     const double middle = *row.difference, half = row.difference_interval.value_or(0);
@@ -80,7 +80,7 @@ std::string p_text(double p) { return p < 0.0001 ? "p < 0.0001" : fmt::format("p
 
 std::string reading(const Comparison& comparison, const SummaryRow& row) {
   const std::string words = reading_words(comparison, row);
-  if (!row.difference || row.mechanism == comparison.baseline)
+  if (!row.difference || comparison.is_base(row.mechanism))
     return fmt::format("<span class=\"muted\">{}</span>", words);
   const std::string text =
       fmt::format("<span class=\"num\"><strong>{}</strong>", pages::signed_fixed(*row.difference, 4));
@@ -99,7 +99,7 @@ std::string ratio(bool baseline, double value, double base, int digits) {
 
 // What of a model is wider than of the baseline, so that parameters match; empty where nothing is.
 std::string wider_part(const Comparison& comparison, const MechanismPlan& plan) {
-  const MechanismPlan& base = *comparison.plan(comparison.baseline);
+  const MechanismPlan& base = *comparison.plan(comparison.base_of(plan.name));
   if (plan.feed_forward <= base.feed_forward) return "";
   if (!runs::balances_feed_forward(comparison.configuration.model)) return "wider layers";
   // A model of recurrent cells may be without.
@@ -107,7 +107,7 @@ std::string wider_part(const Comparison& comparison, const MechanismPlan& plan) 
 }
 
 std::string parameter_note(const Comparison& comparison, const MechanismPlan& plan) {
-  const MechanismPlan& base = *comparison.plan(comparison.baseline);
+  const MechanismPlan& base = *comparison.plan(comparison.base_of(plan.name));
   std::string note =
       ratio(plan.name == base.name, static_cast<double>(plan.parameters), static_cast<double>(base.parameters), 3);
   if (plan.heads < base.heads && plan.heads * 2 == base.heads) note += "; half the heads";
@@ -164,8 +164,9 @@ std::string formula_text(const MechanismPlan& plan) {
 
 std::string row_html(const Comparison& comparison, const SummaryRow& row, const Scale& scale) {
   const MechanismPlan& plan = *comparison.plan(row.mechanism);
-  const bool baseline = row.mechanism == comparison.baseline;
-  const RunMeans means = run_means(comparison, row.mechanism), base = run_means(comparison, comparison.baseline);
+  const bool baseline = comparison.is_base(row.mechanism);
+  const RunMeans means = run_means(comparison, row.mechanism),
+                 base = run_means(comparison, comparison.base_of(row.mechanism));
   std::string mean = "<span class=\"muted\">no run finished</span>", rate = "–", memory = "–";
   if (row.mean) {
     mean = fmt::format("<span class=\"num\">{}{}</span>", pages::fixed(*row.mean, 4),
@@ -190,7 +191,7 @@ std::string row_html(const Comparison& comparison, const SummaryRow& row, const 
        {"formula", pages::escape_html(formula_text(plan))},
        {"measure", pages::escape_html(pages::capitalised(comparison.task.decisive().title))},
        {"mean", mean},
-       {"baseline", pages::escape_html(name_in_sentence(comparison, comparison.baseline))},
+       {"baseline", pages::escape_html(baseline_in_sentence(comparison))},
        {"low", pages::signed_fixed(-scale.limit, scale.digits + 1)},
        {"high", pages::signed_fixed(scale.limit, scale.digits + 1)},
        {"whisker", whisker(comparison, row, scale)},
@@ -249,7 +250,7 @@ std::string tied_keys_text(const Comparison& comparison) {
 }  // namespace
 
 std::string reading_words(const Comparison& comparison, const SummaryRow& row) {
-  if (row.mechanism == comparison.baseline) return "the baseline";
+  if (comparison.is_base(row.mechanism)) return "the baseline";
   if (!row.difference) return "not known";
   if (row.without_spread()) return "The same in " + pages::counted(row.pairs, "seed");
   if (!row.p_adjusted) return "One seed";
@@ -267,7 +268,7 @@ std::string table_html(const Comparison& comparison) {
   }
   const auto place = [&](double difference) { return fmt::format("{:.2f}%", scale.percent(difference)); };
   return pages::fill_template(pages::embedded::table_html,
-                              {{"baseline", pages::escape_html(name_in_sentence(comparison, comparison.baseline))},
+                              {{"baseline", pages::escape_html(baseline_in_sentence(comparison))},
                                {"measure", pages::escape_html(pages::capitalised(comparison.task.decisive().title))},
                                {"bits", bits_head(comparison)},
                                {"counted", pages::escape_html(pages::capitalised(comparison.task.counted))},

@@ -20,6 +20,8 @@ std::string versions_html(const Comparison& comparison);
 std::string table_html(const Comparison& comparison);
 // The difference of a row in words: "Clearly lower", "the baseline".
 std::string reading_words(const Comparison& comparison, const SummaryRow& row);
+// How losses fall with size, and which rates are best at each width; empty without widths.
+std::string widths_html(const Comparison& comparison);
 std::string notes_html(const Comparison& comparison);
 std::string tuning_html(const Comparison& comparison);  // empty if no rates were searched
 std::string limits_html(const Comparison& comparison);  // only those that apply to this run

@@ -61,7 +61,7 @@ std::string curves_html(const Comparison& comparison) {
     return value == nullptr ? std::nullopt : std::optional(*value);
   };
   const ValueAt difference = [&](const RunResult& run, std::size_t point) -> std::optional<double> {
-    const RunResult* const base = comparison.run(comparison.baseline, run.seed);
+    const RunResult* const base = comparison.run(comparison.base_of(run.mechanism), run.seed);
     if (base == nullptr || point >= base->curve.size()) return std::nullopt;
     const auto own = measured(run, point), other = measured(*base, point);
     return own && other ? std::optional(*own - *other) : std::nullopt;
@@ -77,8 +77,7 @@ std::string curves_html(const Comparison& comparison) {
   };
   std::string html = figure(pages::capitalised(measure.title), values);
   if (values.size() > 1)
-    html += figure(fmt::format("{}, minus {}", pages::capitalised(measure.label),
-                               name_in_sentence(comparison, comparison.baseline)),
+    html += figure(fmt::format("{}, minus {}", pages::capitalised(measure.label), baseline_in_sentence(comparison)),
                    curves(comparison, share_of_run, difference));
   return fmt::format("<div class=\"panels\">\n{}</div>\n", html);
 }
@@ -89,11 +88,11 @@ std::string plus_minus(std::string value, const std::optional<double>& interval)
 
 // What the table of the report says, on a screen.
 pages::TextTable table(const Comparison& comparison) {
-  pages::TextTable table{.title = "",
-                         .columns = {"mechanism", comparison.task.decisive().title,
-                                     "minus " + name_in_sentence(comparison, comparison.baseline), "in words",
-                                     comparison.task.counted + " per second", "parameters"},
-                         .rows = {}};
+  pages::TextTable table{
+      .title = "",
+      .columns = {"mechanism", comparison.task.decisive().title, "minus " + baseline_in_sentence(comparison),
+                  "in words", comparison.task.counted + " per second", "parameters"},
+      .rows = {}};
   for (const SummaryRow& row : comparison.summary)
     table.rows.push_back(
         {comparison.plan(row.mechanism)->title,

@@ -31,7 +31,7 @@ function collectCurves() {
     return values.length ? { mean: mean(values), low: Math.min(...values), high: Math.max(...values) } : null;
   });
   const at = (run, i, field) => run.curve[i]?.[field] ?? NaN;
-  const base = run => runs.find(other => other.mechanism === results.baseline && other.seed === run.seed);
+  const base = run => runs.find(other => other.mechanism === data.bases[run.mechanism] && other.seed === run.seed);
   const line = value => drawn.map(mechanism => ({ mechanism, x: places(mechanism), points: over(mechanism, value) }));
   const all = drawn.map(places).reduce((a, b) => a.length >= b.length ? a : b, []);
   return {
@@ -57,7 +57,7 @@ function startCurves() {
   if (drawn.length > 4) {
     const direction = lowerIsBetter ? 1 : -1;
     const rank = Object.fromEntries(results.summary.map(row => [row.mechanism, Number.isFinite(row.mean) ? direction * row.mean : Infinity]));
-    const best = drawn.filter(name => name !== results.baseline).sort((a, b) => rank[a] - rank[b]);
+    const best = drawn.filter(name => name !== data.bases[name]).sort((a, b) => rank[a] - rank[b]);
     state.shown = new Set([results.baseline, ...best.slice(0, 3)]);
     $("shown").hidden = false;
     $("shown").append(...switchOf("checkbox", "shown", drawn, name => state.shown.has(name), (name, on) => {
@@ -67,7 +67,7 @@ function startCurves() {
   }
 
   const valueText = (panel, mechanism, point) => !point ? "–" : panel !== "difference" ? point.mean.toFixed(3)
-    : mechanism === results.baseline ? "0" : signed(point.mean, 3);
+    : mechanism === data.bases[mechanism] ? "0" : signed(point.mean, 3);
   /** As many decimals for every tick as the finest needs. */
   const tickText = panel => (value, _, ticks) => {
     const decimals = Math.max(...ticks.map(tick => (String(+tick.value.toFixed(6)).split(".")[1] ?? "").length));

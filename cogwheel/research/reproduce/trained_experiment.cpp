@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "cogwheel/compare/plan/plan.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/research/reproduce/strict_table.h"
@@ -19,7 +20,11 @@ using Relation = TestedClaim::Relation;
 
 std::vector<std::string> row_names(const TrainedExperiment& experiment) {
   std::vector<std::string> names;
-  for (const compare::Variant& variant : experiment.variants) names.push_back(variant.name);
+  for (const compare::Variant& variant : experiment.variants) {
+    if (experiment.comparison.widths.empty()) names.push_back(variant.name);
+    for (const std::int64_t width : experiment.comparison.widths)
+      names.push_back(variant.name + compare::width_suffix(width));
+  }
   return names;
 }
 
@@ -215,7 +220,14 @@ TrainedExperiment::Comparison read_comparison(const toml::table& given, const st
                                            .tokenizer = text("tokenizer"),
                                            .baseline = text("baseline"),
                                            .tune = keys.whole("tune").value_or(0),
-                                           .set = keys.texts("set")};
+                                           .set = keys.texts("set"),
+                                           .widths = {}};
+  for (const double width : keys.numbers("widths")) {
+    if (width != std::floor(width) || !compare::widths_range.holds(static_cast<std::int64_t>(width)))
+      throw UsageError(
+          expected_got(keys.what("widths"), "whole numbers " + compare::widths_range.text(), number_text(width)));
+    comparison.widths.push_back(static_cast<std::int64_t>(width));
+  }
   keys.finish();
   return comparison;
 }

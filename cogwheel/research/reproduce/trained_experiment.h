@@ -87,6 +87,7 @@ struct TrainedExperiment {
     std::string task = {}, preset = {}, form = {}, position = {}, match = {}, tokenizer = {}, baseline = {};
     std::int64_t tune = 0;
     std::vector<std::string> set = {};
+    std::vector<std::int64_t> widths = {};  // then rows are named "NAME at WIDTH"
   };
   Comparison comparison = {};
   std::vector<compare::Variant> variants = {};

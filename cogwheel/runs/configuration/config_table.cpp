@@ -54,6 +54,7 @@ std::vector<ConfigField> config_fields(RunConfig& config) {
       {"training.epsilon", &training.epsilon},
       {"training.momentum", &training.momentum},
       {"training.weight_decay", &training.weight_decay},
+      {"training.base_width", &training.base_width},
       {"training.clip", &training.clip},
       {"training.ema", &training.ema},
       {"training.frozen", &training.frozen},

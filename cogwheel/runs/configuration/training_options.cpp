@@ -51,6 +51,10 @@ void check(const TrainingOptions& options) {
   expect("beta2", options.beta2, moment);
   expect("epsilon", options.epsilon, learning_rate_range);
   expect("weight_decay", options.weight_decay, not_negative);
+  expect("base_width", options.base_width, base_width_range);
+  if (options.base_width != 0 && options.optimizer != "adamw")
+    throw UsageError(expected_got("training.base_width", "0 with training.optimizer = " + options.optimizer,
+                                  std::to_string(options.base_width)));
   expect("clip", options.clip, not_negative);
   expect("ema", options.ema, moment);
   expect_name("precision", options.precision, {"fp32", "bf16"});

@@ -24,6 +24,7 @@ struct TrainingOptions {
   double epsilon = 1e-8;
   double momentum = 0.95;                // of muon
   double weight_decay = 0.1;             // only of tensors with two dimensions or more
+  std::int64_t base_width = 0;           // of the model whose rates these are (width_scaling.h); 0: of this one
   double clip = 1.0;                     // largest global norm of the gradient; 0: none
   std::vector<std::string> frozen = {};  // parts of the model that stay as they are: names of parameters, with * and ?
   double ema = 0;              // decay of an exponential moving average of the weights, which is what is used; 0: none
@@ -45,7 +46,7 @@ struct TrainingOptions {
 
 // The allowed range of each. Even at the maxima the number of tokens fits into 64 bits.
 inline constexpr Range<std::int64_t> steps_range{1, 100'000'000}, batch_range{1, 65'536};
-inline constexpr Range<std::int64_t> micro_batches_range{1, 65'536}, kept_range{1, 1000};
+inline constexpr Range<std::int64_t> micro_batches_range{1, 65'536}, kept_range{1, 1000}, base_width_range{0, 1 << 20};
 inline constexpr Range<double> learning_rate_range{.min = 0, .max = 1e30, .min_excluded = true};
 
 // The values of `optimizer` and `schedule`.

@@ -16,7 +16,8 @@
 namespace cogwheel::runs {
 
 Optimizer::Optimizer(const std::vector<std::pair<std::string, at::Tensor>>& parameters, const TrainingOptions& options,
-                     const std::set<std::string>& hidden, const std::map<std::string, std::int64_t>& first_steps)
+                     const std::set<std::string>& hidden, const std::map<std::string, std::int64_t>& first_steps,
+                     const WidthScaling& scaling)
     : options_(options) {
   const torch::NoGradGuard no_grad;
   for (const auto& [name, value] : parameters) {
@@ -25,24 +26,31 @@ Optimizer::Optimizer(const std::vector<std::pair<std::string, at::Tensor>>& para
     parameters_.push_back({name, value, at::zeros_like(value), by_muon ? at::Tensor() : at::zeros_like(value),
                            later == first_steps.end() ? 0 : later->second});
     // Decay pulls matrices toward 0; gains and biases have no reason to be small.
-    if (by_muon)
+    if (by_muon) {
       matrices_.push_back(parameters_.size() - 1);
+      continue;
+    }
+    const Parameter& parameter = parameters_.back();
+    const double decay = value.dim() >= 2 ? options.weight_decay : 0.0;
+    if (const auto scaled = scaling.find(name); scaled != scaling.end())
+      for (const ScaledRows& rows : scaled->second)  // the kernel multiplies the decay by the rate
+        add_to(group_of(decay / rows.rate, parameter.first_step, rows.rate), parameter, rows.first, rows.count);
     else
-      add_to(group_of(value.dim() >= 2 ? options.weight_decay : 0.0, parameters_.back().first_step),
-             parameters_.back());
+      add_to(group_of(decay, parameter.first_step, 1), parameter, 0, 0);
   }
 }
 
-Optimizer::Group& Optimizer::group_of(double weight_decay, std::int64_t first_step) {
+Optimizer::Group& Optimizer::group_of(double weight_decay, std::int64_t first_step, double rate) {
   for (Group& group : groups_)
-    if (group.weight_decay == weight_decay && group.first_step == first_step) return group;
-  return groups_.emplace_back(Group{{}, {}, {}, {}, weight_decay, first_step});
+    if (group.weight_decay == weight_decay && group.first_step == first_step && group.rate == rate) return group;
+  return groups_.emplace_back(Group{{}, {}, {}, {}, {}, weight_decay, first_step, rate});
 }
 
-void Optimizer::add_to(Group& group, const Parameter& parameter) {
-  group.values.push_back(parameter.value);
-  group.first_moments.push_back(parameter.first_moment);
-  group.second_moments.push_back(parameter.second_moment);
+void Optimizer::add_to(Group& group, const Parameter& parameter, std::int64_t first, std::int64_t count) {
+  const Rows& rows = group.rows.emplace_back(Rows{parameter.value, first, count});
+  group.values.push_back(rows.of(parameter.value));
+  group.first_moments.push_back(rows.of(parameter.first_moment));
+  group.second_moments.push_back(rows.of(parameter.second_moment));
   group.steps.push_back(at::full({}, 0, parameter.value.options().dtype(at::kFloat)));
 }
 
@@ -60,10 +68,10 @@ double Optimizer::clip_gradients() {
 
 void Optimizer::update(Group& group, double learning_rate) {
   std::vector<at::Tensor> gradients;
-  for (const auto& value : group.values) gradients.push_back(value.grad());
+  for (const Rows& rows : group.rows) gradients.push_back(rows.of(rows.whole.grad()));
   for (auto& step : group.steps) step.fill_(steps_done_ + 1 - group.first_step);
-  at::_fused_adamw_(group.values, gradients, group.first_moments, group.second_moments, {}, group.steps, learning_rate,
-                    options_.beta1, options_.beta2, group.weight_decay, options_.epsilon,
+  at::_fused_adamw_(group.values, gradients, group.first_moments, group.second_moments, {}, group.steps,
+                    group.rate * learning_rate, options_.beta1, options_.beta2, group.weight_decay, options_.epsilon,
                     /*amsgrad=*/false,
                     /*maximize=*/false);
 }
@@ -94,8 +102,14 @@ double Optimizer::measured_step(double learning_rate) {
   for (Group& group : groups_) {
     if (!learns(group.first_step)) continue;
     for (std::size_t index = 0; index < group.values.size(); ++index) {
-      Group one{{group.values[index]}, {group.first_moments[index]}, {group.second_moments[index]},
-                {group.steps[index]},  group.weight_decay,           group.first_step};
+      Group one{{group.rows[index]},
+                {group.values[index]},
+                {group.first_moments[index]},
+                {group.second_moments[index]},
+                {group.steps[index]},
+                group.weight_decay,
+                group.first_step,
+                group.rate};
       measured(one.values[0], [&] { update(one, learning_rate); });
     }
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cogwheel/runs/configuration/training_options.h"
+#include "cogwheel/runs/training/width_scaling.h"
 
 namespace cogwheel::runs {
 
@@ -26,8 +27,10 @@ class Optimizer {
 
   // `hidden`: the names of those that Muon takes; `first_steps`: of those that begin to learn later, the first step,
   // counted from 0, that changes them. Until then they need no gradient, and their moments count from there.
+  // `scaling`: of rates, of which none are of hidden matrices under Muon.
   Optimizer(const std::vector<std::pair<std::string, at::Tensor>>& parameters, const TrainingOptions& options,
-            const std::set<std::string>& hidden = {}, const std::map<std::string, std::int64_t>& first_steps = {});
+            const std::set<std::string>& hidden = {}, const std::map<std::string, std::int64_t>& first_steps = {},
+            const WidthScaling& scaling = {});
 
   // Clips the gradients to options.clip and returns their global norm before; NaN or infinite if a gradient is.
   double clip_gradients();
@@ -42,16 +45,24 @@ class Optimizer {
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
  private:
-  // Tensors with the same weight decay and first step, in the form that the fused kernel takes.
+  // Rows of a parameter with a rate of their own, or, where `count` is 0, the parameter itself.
+  struct Rows {
+    at::Tensor whole;
+    std::int64_t first, count;
+    at::Tensor of(const at::Tensor& tensor) const { return count == 0 ? tensor : tensor.narrow(0, first, count); }
+  };
+  // Tensors with the same weight decay, first step and rate, in the form that the fused kernel takes.
   struct Group {
+    std::vector<Rows> rows;
     std::vector<at::Tensor> values, first_moments, second_moments, steps;
     double weight_decay;
     std::int64_t first_step;
+    double rate;  // a factor of the step's
   };
-  Group& group_of(double weight_decay, std::int64_t first_step);
+  Group& group_of(double weight_decay, std::int64_t first_step, double rate);
   // Of a step after those that are done.
   bool learns(std::int64_t first_step) const { return first_step <= steps_done_; }
-  static void add_to(Group& group, const Parameter& parameter);
+  static void add_to(Group& group, const Parameter& parameter, std::int64_t first, std::int64_t count);
   void update(Group& group, double learning_rate);
 
   TrainingOptions options_;

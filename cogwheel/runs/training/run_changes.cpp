@@ -40,7 +40,8 @@ std::string line_of(const RunChange& change) {
 }  // namespace
 
 bool may_change(std::string_view key) {
-  constexpr std::array<std::string_view, 3> fixed{"training.seed", "training.optimizer", "training.frozen"};
+  constexpr std::array<std::string_view, 4> fixed{"training.seed", "training.optimizer", "training.frozen",
+                                                  "training.base_width"};
   return key.starts_with("training.") && std::find(fixed.begin(), fixed.end(), key) == fixed.end();
 }
 

@@ -25,6 +25,7 @@
 #include "cogwheel/runs/training/muon.h"
 #include "cogwheel/runs/training/optimizer.h"
 #include "cogwheel/runs/training/weight_average.h"
+#include "cogwheel/runs/training/width_scaling.h"
 
 namespace cogwheel::runs {
 namespace {
@@ -99,6 +100,7 @@ void expect_finite(double value, std::string_view what, std::int64_t step) {
 }  // namespace
 
 void expect_trainable(const RunConfig& config) {
+  expect_scalable(config);
   ops::check_engine_choice();
   if (device_of(config.training).is_cpu()) expect_memory(parameter_count(config.model), config.training.ema > 0);
 }
@@ -119,6 +121,8 @@ TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& train
                                   "adamw: the model of " + task_->description().name + " has no hidden matrices",
                                   options.optimizer));
   task_->initialize(*model_, options.seed);
+  const WidthScaling scaling = width_scaling(config_, *model_);
+  scale_first_values(scaling, config_, *model_);
   phases_ = task_->phases();
   learned_ = learned_parameters(*model_, options, *task_);
   std::vector<std::pair<std::string, at::Tensor>> learned;
@@ -127,7 +131,7 @@ TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& train
     learned.emplace_back(each.name, each.value);
     first_steps[each.name] = each.first_step;
   }
-  optimizer_ = std::make_unique<Optimizer>(learned, options, hidden, first_steps);
+  optimizer_ = std::make_unique<Optimizer>(learned, options, hidden, first_steps, scaling);
   if (options.ema > 0) average_ = std::make_unique<WeightAverage>(named_parameters(*model_), options.ema);
 }
 

@@ -257,8 +257,11 @@ runs::NamedPass pass_of(const runs::RunConfig& config) {
 }  // namespace
 
 const runs::ModelEntry& language_model_entry() {
-  static const runs::ModelEntry entry =
-      runs::model_entry_of<LanguageModelImpl, LanguageModelOptions>("language_model", pass_of, {{"tokens"}});
+  static const runs::ModelEntry entry = [] {
+    auto made = runs::model_entry_of<LanguageModelImpl, LanguageModelOptions>("language_model", pass_of, {{"tokens"}});
+    made.norm_before_head = "final_norm";
+    return made;
+  }();
   return entry;
 }
 

@@ -126,7 +126,7 @@ TEST(Variants, AreRefusedWhereTheyWouldCompareNothing) {
             "--variant: expected NAME: KEY=VALUE …, as in \"outer: model.mechanism=cog\", got outer: cog");
   EXPECT_NE(refusal({"a/b: model.mechanism=cog"}).find("without / and :"), std::string::npos);
   EXPECT_EQ(refusal({"a: model.windw=8"}),
-            "--variant a: key: expected model.window, model.width (the nearest of 77 names), got model.windw");
+            "--variant a: key: expected model.window, model.width (the nearest of 78 names), got model.windw");
   EXPECT_EQ(refusal({"a: model.mechanism=cog", "a: model.window=8"}),
             "--variant: expected each name once, got a twice");
   EXPECT_EQ(refusal({"a: model.mechanism=cog", "b: model.mechanism=cog"}),
@@ -165,6 +165,61 @@ TEST(Variants, MeasureTheSameItems) {
             "--variant fewer: expected keys that leave what is measured as it is, got task.overwritten=0.5");
   EXPECT_NE(planned("short: model.context=256").find("expected keys that leave the window of"), std::string::npos);
   EXPECT_EQ(planned("later: task.doubled_after=5"), "nothing thrown");
+}
+
+CompareRequest at_widths(std::vector<std::int64_t> widths, const Names& variants = {}) {
+  CompareRequest request = request_of(variants);
+  request.attention = {"softmax", "cog"};
+  request.widths = std::move(widths);
+  return request;
+}
+
+TEST(Widths, MakeARowOfEach) {
+  const Comparison comparison = plan_comparison(at_widths({64, 32}, {"near: model.window=4"}));
+  Names names;
+  for (const MechanismPlan& plan : comparison.mechanisms) names.push_back(plan.name);
+  EXPECT_EQ(names, (Names{"softmax at 32", "softmax at 64", "cog at 32", "cog at 64", "near at 32", "near at 64"}));
+  EXPECT_EQ(comparison.baseline, "softmax at 32");
+  EXPECT_EQ(comparison.base_of("near at 64"), "softmax at 64");
+  EXPECT_EQ(comparison.mechanisms[3].title, "Cog at 64");
+  EXPECT_EQ(comparison.mechanisms[3].series, "cog");
+  EXPECT_EQ(model_of(comparison, 3).width, 64);
+  EXPECT_EQ(model_of(comparison, 3).heads, model_of(comparison, 2).heads);
+  EXPECT_EQ(model_of(comparison, 5).window, 4);
+  EXPECT_NE(
+      reproduce_command(comparison)
+          .find("--attention softmax,cog --variant 'near: model.mechanism=softmax model.window=4' --widths 32,64"),
+      std::string::npos);
+}
+
+TEST(Widths, AreAddedTo) {
+  Comparison comparison = plan_comparison(at_widths({32, 64}));
+  add_rows(comparison, {"linear_abs"});
+  EXPECT_EQ(comparison.mechanisms.back().name, "linear_abs at 64");
+  EXPECT_EQ(usage_error_of([&] { add_rows(comparison, {"cog"}); }),
+            "--add: expected a name that is not in the comparison yet, got cog");
+}
+
+TEST(Widths, AreRefusedWhereRowsCannotHaveThem) {
+  const auto refused = [](const CompareRequest& request) { return usage_error_of([&] { plan_comparison(request); }); };
+  EXPECT_EQ(refused(at_widths({64, 64})), "--widths: expected each width once, got 64 twice");
+  EXPECT_EQ(refused(at_widths({32, 33})), "--widths 33: heads: expected a divisor of the width (33), got " +
+                                              std::to_string(model_of(plan_comparison(at_widths({32})), 0).heads));
+  CompareRequest request = at_widths({32, 64});
+  request.set = {"model.width=48"};
+  EXPECT_EQ(refused(request), "--set: expected --widths for model.width, got model.width=48");
+  EXPECT_EQ(refused(at_widths({32, 64}, {"wide: model.width=96"})),
+            "--variant: expected no model.width beside --widths, got model.width=96");
+  request = at_widths({32, 64});
+  request.baseline = "cog at 32";
+  EXPECT_EQ(refused(request), "--baseline: expected one of softmax, cog, got cog at 32");
+  request = at_widths({32, 64});
+  request.attention = {"cogg"};
+  EXPECT_TRUE(refused(request).starts_with("--attention: expected "));
+  request = {};
+  request.task = "handwriting";
+  request.widths = {64, 128};
+  EXPECT_EQ(refused(request), "--widths: expected a task whose model has transformer blocks, got handwriting");
 }
 
 }  // namespace

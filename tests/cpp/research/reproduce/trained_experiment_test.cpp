@@ -52,6 +52,18 @@ std::string refusal(const std::string& from, const std::string& to) {
   return usage_error_of([&] { parse_trained_experiment(replaced(plain, from, to), "s1/x", "x.toml"); });
 }
 
+TEST(TrainedExperiment, NamesRowsByTheirWidths) {
+  std::string text = replaced(plain, "preset = \"tiny\"", "preset = \"tiny\"\nwidths = [32, 64]");
+  EXPECT_NE(usage_error_of([&] { parse_trained_experiment(text, "s1/x", "x.toml"); }).find("expected softmax at 32"),
+            std::string::npos);
+  text = replaced(text, "variant = \"softmax\"", "variant = \"softmax at 64\"");
+  text = replaced(text, "row = \"cog\"", "row = \"cog at 64\"");
+  text = replaced(text, "against = \"softmax\"", "against = \"softmax at 64\"");
+  EXPECT_EQ(parse_trained_experiment(text, "s1/x", "x.toml").comparison.widths, (std::vector<std::int64_t>{32, 64}));
+  EXPECT_EQ(refusal("preset = \"tiny\"", "widths = [32.5]"),
+            "x.toml: comparison: widths: expected whole numbers 1 to 1048576, got 32.5");
+}
+
 TEST(TrainedExperiment, IsReadFromToml) {
   const TrainedExperiment experiment = parse_trained_experiment(plain, "s1/x", "x.toml");
   EXPECT_EQ(experiment.source.place, "Table 4");
