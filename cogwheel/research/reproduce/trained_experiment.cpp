@@ -193,6 +193,17 @@ RequestedStudy read_study(const TrainedExperiment& experiment, const toml::table
   return study;
 }
 
+std::vector<std::int64_t> read_widths(StrictTable& keys) {
+  std::vector<std::int64_t> widths;
+  for (const double width : keys.numbers("widths")) {
+    if (width != std::floor(width) || !compare::widths_range.holds(static_cast<std::int64_t>(width)))
+      throw UsageError(
+          expected_got(keys.what("widths"), "whole numbers " + compare::widths_range.text(), number_text(width)));
+    widths.push_back(static_cast<std::int64_t>(width));
+  }
+  return widths;
+}
+
 Scale read_scale(const toml::table& given, const std::string& what) {
   StrictTable keys(given, what);
   Scale scale{.seeds = keys.whole("seeds").value_or(3),
@@ -200,6 +211,7 @@ Scale read_scale(const toml::table& given, const std::string& what) {
               .learning_rate = keys.number("learning_rate").value_or(0),
               .minutes = keys.number("minutes").value_or(0),
               .set = keys.texts("set"),
+              .widths = read_widths(keys),
               .bytes = keys.whole("bytes").value_or(0),
               .vocabulary = keys.whole("vocabulary").value_or(0),
               .note = keys.text("note").value_or("")};
@@ -221,13 +233,7 @@ TrainedExperiment::Comparison read_comparison(const toml::table& given, const st
                                            .baseline = text("baseline"),
                                            .tune = keys.whole("tune").value_or(0),
                                            .set = keys.texts("set"),
-                                           .widths = {}};
-  for (const double width : keys.numbers("widths")) {
-    if (width != std::floor(width) || !compare::widths_range.holds(static_cast<std::int64_t>(width)))
-      throw UsageError(
-          expected_got(keys.what("widths"), "whole numbers " + compare::widths_range.text(), number_text(width)));
-    comparison.widths.push_back(static_cast<std::int64_t>(width));
-  }
+                                           .widths = read_widths(keys)};
   keys.finish();
   return comparison;
 }

@@ -181,7 +181,7 @@ compare::CompareRequest comparison_request(const TrainedExperiment& experiment, 
   made.learning_rate = scale.learning_rate;
   made.bytes = request.corpus.empty() ? scale.bytes : 0;
   made.tune = given.tune;
-  made.widths = given.widths;
+  made.widths = scale.widths.empty() ? given.widths : scale.widths;
   made.seeds = request.seeds > 0 ? request.seeds : scale.seeds;
   made.steps = request.steps > 0 ? request.steps : request.minutes > 0 ? 0 : scale.steps;
   made.seconds = made.steps > 0 ? 0 : 60 * request.minutes;

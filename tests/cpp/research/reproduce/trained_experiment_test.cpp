@@ -92,7 +92,7 @@ TEST(TrainedExperiment, RefusesInOneLine) {
   EXPECT_EQ(refusal("question =", "qestion ="), "x.toml: question: expected a text, got none");
   EXPECT_EQ(refusal("place =", "plase ="), "x.toml: source: place: expected a text, got none");
   EXPECT_EQ(refusal("seeds = 5", "seds = 5"),
-            "x.toml: desk: key: expected seeds, set, steps (the nearest of 8 names), got seds");
+            "x.toml: desk: key: expected seeds, set, steps (the nearest of 9 names), got seds");
   EXPECT_EQ(refusal("seeds = 5", "seeds = \"5\""),
             "x.toml: desk: seeds: expected a whole number, got a value of type string");
   EXPECT_EQ(refusal("row = \"cog\"", "row = \"cogg\""),
