@@ -75,8 +75,8 @@ struct Scale {
   double minutes = 0;        // that it takes on two cores at most; 0: more than anybody waits for
   std::vector<std::string> set = {};
   std::vector<std::int64_t> widths = {};  // in the place of the comparison's, whose rows its claims are about
-  std::int64_t bytes = 0;       // of the text; 0: as many as `cogwheel compare` takes
-  std::int64_t vocabulary = 0;  // by which its size is told where the data are not there; 0: not known
+  std::int64_t bytes = 0;                 // of the text; 0: as many as `cogwheel compare` takes
+  std::int64_t vocabulary = 0;            // by which its size is told where the data are not there; 0: not known
   std::string note = {};
 };
 
