@@ -289,6 +289,20 @@ void say_series(Sentence& sentence, const Comparison& comparison, const WidthSer
     sentence.say(fmt::format(", and its gap {} with size", gap_name(series.gap->change)));
 }
 
+// Of one mechanism alone.
+void say_one_at_widths(Sentence& sentence, const Comparison& comparison) {
+  Rows rows;
+  for (const SummaryRow& row : comparison.summary)
+    if (row.mean) rows.push_back(&row);
+  sentence.family(comparison.baseline).say(early(comparison));
+  sentence.say(fmt::format(" came to {} of ", with_article(comparison.task.decisive().title)));
+  sentence.list(rows, [&](const SummaryRow* row) {
+    sentence.say(fmt::format("{:.3f}{} at width {}", *row->mean, row == rows.front() ? unit(comparison) : "",
+                             comparison.plan(row->mechanism)->width));
+  });
+  sentence.say(", with nothing to compare it with");
+}
+
 void say_widths(Sentence& sentence, const Comparison& comparison) {
   Amounts amounts(comparison);
   sentence.say(data_and_budget(comparison));
@@ -394,6 +408,9 @@ std::vector<VerdictPart> verdict_parts(const Comparison& comparison) {
     say_single_seed(sentence, comparison, single);
   } else if (comparison.finished_runs() == 0) {
     sentence.say("no run finished, so there is nothing to compare");
+  } else if (!comparison.settings.widths.empty() &&
+             std::ssize(comparison.mechanisms) == std::ssize(comparison.settings.widths)) {
+    say_one_at_widths(sentence, comparison);
   } else if (base == nullptr || !base->mean) {
     sentence.name(comparison.baseline).say(", the baseline, finished in no seed, so no difference can be given");
   } else {

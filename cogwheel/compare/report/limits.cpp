@@ -94,6 +94,14 @@ std::string longer_training(const Comparison& comparison) {
                   comparison.task.decisive().lower_is_better ? "fell" : "rose", change / count));
 }
 
+// Parameters of the baseline, of several widths at the last.
+std::int64_t largest_baseline(const Comparison& comparison) {
+  std::int64_t parameters = 0;
+  for (const MechanismPlan& plan : comparison.mechanisms)
+    if (comparison.is_base(plan.name)) parameters = std::max(parameters, plan.parameters);
+  return parameters;
+}
+
 std::string unmatched(const Comparison& comparison) {
   if (comparison.match == "tokens")
     return limit("Mechanisms at equal size.",
@@ -118,8 +126,9 @@ std::string limits_html(const Comparison& comparison) {
                               "diverges in some seeds looks better here than it is.",
                               comparison.finished_runs(), comparison.planned_runs()));
   html += limit("Whether it holds at scale.",
-                fmt::format("{} parameters and {} {}s; an order found at this size can reverse at a larger one.",
-                            pages::rounded_count(base->parameters), pages::rounded_count(tokens), unit));
+                fmt::format("{}{} parameters and {} {}s; an order found at this size can reverse at a larger one.",
+                            settings.widths.empty() ? "" : "Up to ", pages::rounded_count(largest_baseline(comparison)),
+                            pages::rounded_count(tokens), unit));
   html += comparison.data.bytes > 0
               ? comparison.task.counted == "tokens"
                     ? limit("Whether it holds for other text.",

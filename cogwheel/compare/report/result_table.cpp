@@ -227,13 +227,12 @@ std::string relative(double value, double base, const char* less, const char* eq
 
 // Parameters and time of mechanisms whose keys are their queries, beside a baseline whose are not.
 std::string tied_keys_text(const Comparison& comparison) {
-  const MechanismPlan& base = *comparison.plan(comparison.baseline);
-  if (ties_keys(base.mechanism())) return "";
-  const double base_rate = run_means(comparison, base.name).tokens_per_second;
   std::string text;
   for (const MechanismPlan& plan : comparison.mechanisms) {
-    if (!ties_keys(plan.mechanism())) continue;
-    const double rate = run_means(comparison, plan.name).tokens_per_second;
+    const MechanismPlan& base = *comparison.plan(comparison.base_of(plan.name));
+    if (!ties_keys(plan.mechanism()) || ties_keys(base.mechanism())) continue;
+    const double rate = run_means(comparison, plan.name).tokens_per_second,
+                 base_rate = run_means(comparison, base.name).tokens_per_second;
     text += fmt::format("{}{} has {} parameters at the same widths{}", text.empty() ? "" : " ",
                         pages::escape_html(plan.title),
                         relative(static_cast<double>(plan.parameters_unmatched), static_cast<double>(base.parameters),

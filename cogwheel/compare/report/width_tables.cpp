@@ -49,7 +49,7 @@ pages::LineChart chart_of_sizes(const Comparison& comparison, const std::vector<
       .x = {.title = "parameters without embeddings", .logarithmic = true},
       .y = {.title = measure.unit.empty() ? measure.title : measure.title + ", " + measure.unit},
       .series = {},
-      .caption = "Points: means of the seeds that finished, with 95 % intervals. Lines: E + A · N^(−α)."};
+      .caption = "Points: means of the seeds that finished, with 95 % intervals. Lines: E + A / N^α."};
   for (const WidthSeries& series : all) {
     const std::string property = series_property(comparison, series.points.front().row);
     pages::ChartSeries points{.name = series.title, .x = {}, .y = {}, .line = !series.law, .property = property};
@@ -93,10 +93,13 @@ std::string laws_html(const Comparison& comparison, const std::vector<WidthSerie
     rows += fmt::format("<td>{}</td><td>{}</td></tr>\n", series.seeds, gap_html(comparison, series));
   }
   const std::string lead = fmt::format(
-      "{} as E + A · N^(−α), N the parameters without embeddings and head.{} Below each number its 95 % interval, by a "
-      "bootstrap over seeds ({} draws, seed {}). A gap is a line over log N of the paired differences at the same "
-      "width; its interval has Holm’s correction.",
-      pages::capitalised(comparison.task.decisive().title), why, bootstrap_draws, bootstrap_seed);
+      "{} as E + A / N^α, N the parameters without embeddings and head.{} Below each number its 95 % interval, by a "
+      "bootstrap over seeds ({} draws, seed {}). α is tried from {} to {}: where its interval reaches an end, these "
+      "points "
+      "do not tell how the curve bends. A gap is a line over log N of the paired differences at the same width; its "
+      "interval has Holm’s correction.",
+      pages::capitalised(comparison.task.decisive().title), why, bootstrap_draws, bootstrap_seed, smallest_exponent,
+      largest_exponent);
   return pages::fill_template(pages::embedded::task_table_html,
                               {{"index", "sizes"},
                                {"title", "What size does"},
@@ -126,11 +129,12 @@ std::string rates_html(const Comparison& comparison, const std::vector<WidthSeri
     rows += "</tr>\n";
   }
   const std::int64_t base = comparison.configuration.training.base_width;
-  const std::string lead = fmt::format(
-      "The best of {} rates at each width, and what the best one of width {} costs there in {}. {}",
-      comparison.settings.tune, comparison.settings.widths.front(), comparison.task.decisive().title,
-      base == 0 ? "With --set training.base_width=N rates are those of width N, and serve the others better."
-                : fmt::format("Rates are those of width {} (training.base_width).", base));
+  const std::string lead =
+      fmt::format("The best of {} rates at each width, and what the best one of width {} costs there in {}. {}",
+                  comparison.settings.tune, comparison.settings.widths.front(), comparison.task.decisive().title,
+                  base == 0 ? fmt::format("--set training.base_width={} makes rates those of width {}, for all widths.",
+                                          comparison.settings.widths.front(), comparison.settings.widths.front())
+                            : fmt::format("Rates are those of width {} (training.base_width).", base));
   return pages::fill_template(pages::embedded::task_table_html, {{"index", "rates"},
                                                                  {"title", "The best learning rate of each width"},
                                                                  {"lead", pages::escape_html(lead)},

@@ -153,6 +153,17 @@ TEST(WidthSeries, IsSaidInTheVerdict) {
             "cannot tell a difference from chance.");
 }
 
+TEST(WidthSeries, MayBeOneAlone) {
+  Comparison comparison = comparison_at_widths({{3, 2.5}}, {{2.9, 2.45}});
+  std::erase_if(comparison.mechanisms, [](const MechanismPlan& plan) { return plan.series == "cog"; });
+  std::erase_if(comparison.runs, [](const RunResult& each) { return each.mechanism.starts_with("cog"); });
+  comparison.summary = summarize(comparison);
+  EXPECT_EQ(verdict(comparison),
+            "Softmax, early in training, came to a held-out loss of 3.000 nats per character at width 32 and 2.500 at "
+            "width 64, with nothing to compare it with.");
+  EXPECT_NE(report_page(comparison, {}).find("One attention mechanism at two widths"), std::string::npos);
+}
+
 TEST(WidthSeries, SaysWhatTheFirstRateCosts) {
   Comparison comparison = planted({0.05, 0.03, 0.01});
   comparison.tuning = {{.mechanism = "cog at 32", .learning_rate = 1e-3, .steps = 20, .value = 2.5, .chosen = true},
