@@ -24,7 +24,7 @@ std::vector<std::size_t> by_length(const std::vector<std::vector<Token>>& senten
   return order;
 }
 
-std::vector<WordLink> links_of(const SentenceWeights& each) {
+std::vector<WordLink> links_of_sentence(const SentenceWeights& each) {
   return links_of({each.weights, each.sources, each.targets, each.sources});
 }
 
@@ -202,12 +202,12 @@ runs::Inspection show_translations(Translator& model, const TranslationData& dat
 
   const std::vector<SentenceWeights> weights = weights_of(model, tokenizer, text);
   std::vector<double> reorderings;
-  for (const SentenceWeights& each : weights) reorderings.push_back(reordering(links_of(each)));
+  for (const SentenceWeights& each : weights) reorderings.push_back(reordering(links_of_sentence(each)));
   if (!data.test_links().empty()) {
-    const auto rate = [&](const std::vector<SentenceWeights>& of_layer) {
+    const auto rate = [&](const std::vector<SentenceWeights>& all) {
       AlignmentError error;
-      for (std::size_t line = 0; line < of_layer.size(); ++line)
-        error.add(links_of(of_layer[line]), data.test_links()[line]);
+      for (std::size_t line = 0; line < all.size(); ++line)
+        error.add(links_of_sentence(all[line]), data.test_links()[line]);
       return fmt::format("{:.3f}", error.rate());
     };
     pages::TextTable table{.title = "Alignment",
