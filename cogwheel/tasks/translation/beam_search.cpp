@@ -68,8 +68,7 @@ std::vector<Translation> beam_search(Translator& model, const at::Tensor& source
 
 at::Tensor alignment_weights(Translator& model, const at::Tensor& sources, const at::Tensor& lengths, Token begin,
                              std::span<const Translation> translations, std::optional<std::int64_t> layer) {
-  if (!model.aligns())
-    throw UsageError(expected_got("alignment_weights", "a model with an alignment", "none"));
+  if (!model.aligns()) throw UsageError(expected_got("alignment_weights", "a model with an alignment", "none"));
   if (std::ssize(translations) != sources.size(0))
     throw UsageError(expected_got("alignment_weights: translations", std::to_string(sources.size(0)) + ", as sources",
                                   std::to_string(translations.size())));
