@@ -225,7 +225,7 @@ def test_refusals_are_one_line(cogwheel, toy):
         ([*train, "--strokes", "."], "--strokes: expected the task handwriting, got translation"),
         ([*train, "--set", "task.beam=0"], "task.beam: expected at least 1, got 0"),
         ([*compare, "--form", "gpt"], "--form: expected a task that a language model learns, got translation"),
-        ([*compare, "--preset", "tiny"], "--preset: expected one whose model learns translation: translation, got tiny"),
+        ([*compare, "--preset", "tiny"], "--preset: expected one whose model learns translation: translation, translation-transformer, got tiny"),
         ([*compare, "--attention", "bahdanau,nope"], "--attention: expected .*, got nope"),
         (["sample", toy, "--prompt", "a", "--bias", 1], "option: expected one for the task translation: .*, got --bias"),
         (["sample", toy, "--prompt", "a", "--beam", 0], "--beam: expected at least 1"),

@@ -107,7 +107,7 @@ TEST(Transformer, WeightsOfTheSourceAreThoseOfALayer) {
   EXPECT_EQ(chosen[1].narrow(-1, 3, 4).abs().max().item<double>(), 0);
   const std::string message =
       usage_error_of([&] { model->source_weights(given.source, given.lengths, given.inputs, 2); });
-  EXPECT_EQ(message, "alignment layer: expected 0 to 1, got 2");
+  EXPECT_EQ(message, "alignment layer: expected at most 1, got 2");
 }
 
 TEST(Transformer, ABeamOfOneTakesTheMostProbableTokenAndEndsWithTheContext) {
