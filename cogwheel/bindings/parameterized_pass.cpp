@@ -94,8 +94,9 @@ at::Tensor ParameterizedPass::run(const Inputs& inputs, const std::vector<std::s
   nn::Hooks hooks;
   for (const std::string& name : hooked) {
     const nn::HookPoint point = nn::find_hook_point(name, pass_.points);
-    const auto call = [name, callback](const nn::HookPoint&, const at::Tensor& value) {
-      return call_back(callback, name, value);
+    // A layer with two kinds of attention comes to a place twice.
+    const auto call = [name, callback, memory = point.memory](const nn::HookPoint& at, const at::Tensor& value) {
+      return at.memory == memory ? call_back(callback, name, value) : value;
     };
     const auto layer = point.layer < 0 ? std::nullopt : std::optional(point.layer);
     if (place_of(point).replaceable)

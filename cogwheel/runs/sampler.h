@@ -49,19 +49,21 @@ struct SampleRequest {
   std::string prompt;
   std::filesystem::path input;  // a file whose lines take the place of the prompt
   SamplingOptions sampling;
-  std::filesystem::path prompts;  // a file of many: one a line, or objects with "prompt" in JSON lines (.jsonl)
-  bool interactive = false;       // lines are read, and the text goes on after each
-  std::int64_t batch = 8;         // sequences that are generated side by side
-  std::string weights, cache;     // as what they are kept: bf16, int8; empty: float32
-  bool json = false;              // an object for each sample instead of text
-  std::int64_t beam = 0;          // hypotheses of a beam search; 0: as in training
-  double bias = 0;                // of handwriting: above 0 tidier
-  std::filesystem::path prime;    // strokes to begin with
-  std::filesystem::path out;      // where pictures go
-  std::optional<std::int64_t> count = {};  // of images, 16 by default, or of samples of each prompt, 1
-  std::string image_class;                 // what they show; empty: each class in turn
-  std::filesystem::path context;           // vectors that say what they show
-  double guidance = 0;                     // how much more than the model would
+  std::filesystem::path prompts;     // a file of many: one a line, or objects with "prompt" in JSON lines (.jsonl)
+  bool interactive = false;          // lines are read, and the text goes on after each
+  std::int64_t batch = 8;            // sequences that are generated side by side
+  std::string weights, cache;        // as what they are kept: bf16, int8; empty: float32
+  bool json = false;                 // an object for each sample instead of text
+  std::int64_t beam = 0;             // hypotheses of a beam search; 0: as in training
+  std::filesystem::path alignments;  // of translations: a file for the links between words, a line for each
+  std::optional<std::int64_t> alignment_layer = {};  // whose weights say them; else the model's choice
+  double bias = 0;                                   // of handwriting: above 0 tidier
+  std::filesystem::path prime;                       // strokes to begin with
+  std::filesystem::path out;                         // where pictures go
+  std::optional<std::int64_t> count = {};            // of images, 16 by default, or of samples of each prompt, 1
+  std::string image_class;                           // what they show; empty: each class in turn
+  std::filesystem::path context;                     // vectors that say what they show
+  double guidance = 0;                               // how much more than the model would
   SamplerOptions diffusion;
   bool unclipped = false;    // whether predicted pixels may lie beyond black and white on the way
   bool interpolate = false;  // from one noise to another instead of noise for each

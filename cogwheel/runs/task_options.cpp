@@ -55,6 +55,11 @@ std::string TaskOptionReader::later_path(const std::string& name) {
   return find(name) == nullptr ? std::string() : path(name);
 }
 
+std::string TaskOptionReader::later_word(const std::string& name, const std::vector<std::string>& known) {
+  later_.insert(name);
+  return find(name) == nullptr ? std::string() : word(name, {}, known);
+}
+
 bool TaskOptionReader::later_yes(const std::string& name) {
   later_.insert(name);
   return find(name) != nullptr && yes(name, false);

@@ -27,6 +27,8 @@ class TaskOptionReader {
   std::int64_t later_whole(const std::string& name, std::int64_t otherwise, const Range<std::int64_t>& range);
   double later_number(const std::string& name, double otherwise, const Range<double>& range);
   std::string later_path(const std::string& name);
+  // Empty where it is not given.
+  std::string later_word(const std::string& name, const std::vector<std::string>& known);
   // The same of what a run records of its data, not for people to give: false, or empty, where it does not.
   bool later_yes(const std::string& name);
   std::string later_text(const std::string& name);

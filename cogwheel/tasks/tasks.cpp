@@ -1,6 +1,8 @@
 // The list of all tasks and of what pages show of them, which stands above all that reads it.
 #include <vector>
 
+#include "cogwheel/core/error.h"
+#include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/runs/model_entry.h"
 #include "cogwheel/runs/shown_figure.h"
 #include "cogwheel/runs/task_entry.h"
@@ -13,6 +15,10 @@ namespace cogwheel::tasks {
   }                                                  \
   namespace subject_of_model {                       \
   const runs::ModelEntry& model##_entry();           \
+  }
+#define OTHER_MODEL(name, first, word, subject_of_model, model) \
+  namespace subject_of_model {                                  \
+  const runs::ModelEntry& model##_entry();                      \
   }
 #include "cogwheel/tasks/tasks.def"
 #undef TASK
@@ -37,7 +43,14 @@ std::span<const TaskEntry> tasks() {
   return all;
 }
 
-ModelOptions model_of_task(std::string_view task) {
+ModelOptions model_of_task(std::string_view task, std::string_view model_word) {
+#define OTHER_MODEL(name, first, word, subject_of_model, model)                                        \
+  if (task == #name && model_word == #word) return tasks::subject_of_model::model##_entry().options(); \
+  if (task == #name && !model_word.empty() && model_word != #first)                                    \
+    throw UsageError(expected_got("task.model", expected_names(model_word, {#first, #word}), model_word));
+#define TASK(subject, name, subject_of_model, model)
+#include "cogwheel/tasks/tasks.def"
+#undef TASK
 #define TASK(subject, name, subject_of_model, model) \
   if (task == #name) return tasks::subject_of_model::model##_entry().options();
 #include "cogwheel/tasks/tasks.def"

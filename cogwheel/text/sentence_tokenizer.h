@@ -19,6 +19,9 @@ class SentenceTokenizer : public Tokenizer {
  public:
   // A token as pictures show it; ▁ is a space.
   virtual std::string piece(Token token) const = 0;
+  // Whether a word begins with it: of tokens that are words, always.
+  virtual bool begins_word(Token) const { return true; }
+  virtual bool is_space(Token) const { return false; }  // and nothing else
 };
 
 enum class SentencePieceStyle {
@@ -63,6 +66,8 @@ class SentencePieceTokenizer final : public SentenceTokenizer {
   // The model in base64, with its hash, and the ends where they were given.
   std::string to_json() const override;
   std::string piece(Token token) const override;
+  bool begins_word(Token token) const override { return piece(token).starts_with("▁"); }
+  bool is_space(Token token) const override { return piece(token) == "▁"; }
   // What SentencePiece's own tools read.
   const std::string& model() const { return model_; }
   PieceKind piece_kind(Token token) const;

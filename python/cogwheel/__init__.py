@@ -27,7 +27,7 @@ from cogwheel.recurrent import RecurrentCache, recurrent, recurrent_statistics, 
 from cogwheel.shown import show_attention
 from cogwheel.soft_window import soft_window
 from cogwheel.nn import LanguageModel
-from cogwheel.trained import Encoder, UVit, VisionTransformer, load
+from cogwheel.trained import Encoder, Transformer, UVit, VisionTransformer, load
 
 from cogwheel import hooks, interpret, nn  # isort: skip  which need the others
 
@@ -39,6 +39,7 @@ __all__ = [
     "KeyValueCache",
     "LanguageModel",
     "RecurrentCache",
+    "Transformer",
     "UVit",
     "VisionTransformer",
     "attention",

@@ -189,6 +189,14 @@ class VisionTransformer(Model):
     """images [B, channels, image_size, image_size] in [-1, 1] → logits [B, classes]."""
 
 
+class Transformer(Model):
+    """source [B, S] and tokens [B, T], a target so far, int64 → logits of what follows each token [B, T, vocabulary].
+
+    ``lengths`` [B] say what of each source is no padding. Hooks number the encoder's layers first, then the decoder's; names
+    with ``memory`` are of the latter's attention to the source.
+    """
+
+
 class UVit(Model):
     """x [B, channels, image_size, image_size], time [B] from 0 to 1000, condition → the noise in x.
 
@@ -207,10 +215,10 @@ def load(run: str | os.PathLike[str]) -> Any:
     """The model of a run that ``cogwheel`` trained or imported, with its averaged weights where it has them.
 
     A module of PyTorch in float32, on any device: a :class:`cogwheel.LanguageModel`, :class:`Encoder`,
-    :class:`VisionTransformer` or :class:`UVit`, by what the run holds, or a plain :class:`Model` of
+    :class:`Transformer`, :class:`VisionTransformer` or :class:`UVit`, by what the run holds, or a plain :class:`Model` of
     another topology. Its ``options`` are the keys of ``[model]``. Dropout is left out.
 
-    Raises ValueError for another model (translation, handwriting), a mechanism of one's own that was not defined in
+    Raises ValueError for another model (recurrent translation, handwriting), a mechanism of one's own that was not defined in
     this process, and a checkpoint that is cut off; FileNotFoundError where there is none.
     """
     path = pathlib.Path(run)

@@ -45,7 +45,9 @@
 namespace cogwheel {
 
 // The list of all tasks says it, which is not part of this program; the readers of configurations set another.
-runs::ModelOptions runs::model_of_task(std::string_view /*task*/) { return tasks::images::VisionTransformerOptions{}; }
+runs::ModelOptions runs::model_of_task(std::string_view /*task*/, std::string_view /*model*/) {
+  return tasks::images::VisionTransformerOptions{};
+}
 
 using namespace tasks::encoders;
 using namespace tasks::handwriting;

@@ -129,6 +129,15 @@ def test_translates_a_sentence_or_the_lines_of_a_file(cogwheel, toy):
     assert len(translated) == 5 and translated[1] == translated[4] == "" and all(translated[line] for line in (0, 2, 3))
     assert done.stderr.count("\n") == 1 and "line 4 is longer than 19 tokens and was cut" in done.stderr
     assert ran(cogwheel("sample", toy, "--prompt", lines[0])).stdout == translated[0] + "\n"
+    # The links of a line of their own, one of each word of the translation; what is printed stays.
+    linked = ran(cogwheel("sample", toy, "--input", "lines.gz", "--alignments", "links"))
+    assert linked.stdout == done.stdout
+    of_lines = (cogwheel.folder / "links").read_text().split("\n")
+    assert len(of_lines) == 5 and of_lines[1] == of_lines[4] == ""
+    for line in (0, 2, 3):
+        pairs = [list(map(int, pair.split("-"))) for pair in of_lines[line].split()]
+        assert sorted(target for _, target in pairs) == list(range(len(translated[line].split())))
+        assert all(0 <= source < min(19, len(lines[line].split())) for source, _ in pairs)
     greedy = [ran(cogwheel("sample", toy, "--prompt", lines[0], "--beam", 1)).stdout for _ in range(2)]
     assert greedy[0] == greedy[1] != "\n"
 
@@ -216,10 +225,11 @@ def test_refusals_are_one_line(cogwheel, toy):
         ([*train, "--strokes", "."], "--strokes: expected the task handwriting, got translation"),
         ([*train, "--set", "task.beam=0"], "task.beam: expected at least 1, got 0"),
         ([*compare, "--form", "gpt"], "--form: expected a task that a language model learns, got translation"),
-        ([*compare, "--preset", "tiny"], "--preset: expected one whose model learns translation: translation, got tiny"),
+        ([*compare, "--preset", "tiny"], "--preset: expected one whose model learns translation: translation, translation-transformer, got tiny"),
         ([*compare, "--attention", "bahdanau,nope"], "--attention: expected .*, got nope"),
         (["sample", toy, "--prompt", "a", "--bias", 1], "option: expected one for the task translation: .*, got --bias"),
         (["sample", toy, "--prompt", "a", "--beam", 0], "--beam: expected at least 1"),
+        (["sample", toy, "--prompt", "a", "--alignments", "links", "--alignment-layer", 0], "--alignment-layer: expected a transformer, which has several, got a recurrent model"),
         (["sample", toy], "sample: expected either --prompt or --input, not empty, got neither"),
         (["sample", toy, "--prompt", "a", "--input", "two"], "sample: expected either .*, got both"),
         (["sample", toy, "--input", "gone"], "gone: expected a text file"),

@@ -143,6 +143,14 @@ void add_sample_command(CLI::App& app) {
       "run)",
       "K");
   arguments->options.back()->default_str("");
+  add_text("--alignments", request.alignments,
+           "of translations: write the links between words there, a line for each translation: 0-0 1-2, source-target "
+           "from 0",
+           "FILE");
+  arguments->options.push_back(
+      add_number(*command, "--alignment-layer", request.alignment_layer, Range<std::int64_t>{0, 999},
+                 "the decoder's layer, from 0, whose weights say the links; by default the next to last")
+          ->type_name("N"));
   add("--bias", request.bias, tasks::handwriting::pen_bias_range, "of handwriting: 0 as the model says, more is tidier",
       "B");
   add_text("--prime", request.prime, "strokes to begin with, whose hand is kept: a .ndjson file or a folder", "PATH");

@@ -42,12 +42,21 @@ void expect_known(std::string_view option, const std::string& value, const std::
     throw UsageError(expected_got(option, expected_names(value, known), value));
 }
 
+// The model that learns the task of a request, which --set may name.
+runs::ModelOptions requested_model(const CompareRequest& request) {
+  constexpr std::string_view key = "task.model=";
+  std::string model;
+  for (const std::string& assignment : request.set)
+    if (assignment.starts_with(key)) model = assignment.substr(key.size());
+  return runs::model_of_task(request.task, model);
+}
+
 // The one that is asked for; else the first whose model can learn the task.
 const runs::Preset& requested_preset(const CompareRequest& request) {
   if (!request.preset.empty()) return find_preset(request.preset);
   if (request.task.empty()) return presets().front();
   expect_known("--task", request.task, runs::task_names());
-  const runs::ModelOptions model = runs::model_of_task(request.task);
+  const runs::ModelOptions model = requested_model(request);
   for (const runs::Preset& preset : presets())
     if (preset.model.same_topology(model) && (!preset.has_task() || preset.task.name == request.task)) return preset;
   throw UsageError(expected_got("--task", "a task with a preset", request.task));

@@ -33,7 +33,8 @@ std::vector<runs::Preset> make_presets() {
   medium.seconds = 4 * 3600;
   std::vector<runs::Preset> all{small, tiny, medium};
   for (const runs::TaskEntry& entry : runs::tasks())
-    if (entry.preset != nullptr) all.push_back(entry.preset());
+    for (const auto& preset : {entry.preset, entry.other_preset})
+      if (preset != nullptr) all.push_back(preset());
   return all;
 }
 

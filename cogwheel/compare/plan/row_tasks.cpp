@@ -19,9 +19,10 @@ namespace cogwheel::compare {
 namespace {
 
 // The configuration that all runs share, with the baseline's mechanism in the place of the default one, which the task
-// of these data may not have.
+// of these data may not have; unless the baseline has a model of its own.
 runs::RunConfig baseline_configuration(const Comparison& comparison) {
   const MechanismPlan* const base = comparison.plan(comparison.baseline);
+  if (sets_keys_of(*base, "task.model=")) return shared_configuration(comparison);
   return row_configuration(shared_configuration(comparison), {.name = base->mechanism()});
 }
 

@@ -88,9 +88,10 @@ void add_row(Comparison& comparison, const Variant& variant, std::string_view op
   if (variant.set != of_mechanism(variant.name).set) {
     plan.set = variant.set;
     for (const std::string& assignment : plan.set) expect_key_of_a_row(comparison, assignment, option);
-    if (!sets_key(plan, mechanism_key))
-      plan.set.insert(plan.set.begin(), std::string(mechanism_key) + "=" +
-                                            std::string(runs::common(comparison.configuration.model).mechanism));
+    if (!sets_key(plan, mechanism_key)) {
+      const runs::RunConfig own = row_configuration(comparison.configuration, plan);  // maybe of another model
+      plan.set.insert(plan.set.begin(), std::string(mechanism_key) + "=" + runs::common(own.model).mechanism);
+    }
   }
   const runs::RunConfig config = row_configuration(comparison.configuration, plan);
   const nn::MechanismText text = runs::mechanism_text(config.model, option);

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include "cogwheel/nn/model_holder.h"
 #include "cogwheel/research/labs/lab.h"
 #include "cogwheel/research/labs/trained_models.h"
 #include "cogwheel/tasks/translation/alignment_figure.h"
@@ -80,7 +79,7 @@ struct Measured {
 };
 
 Measured measure(TrainedModel& model, const tasks::translation::TranslationData& data, const Sentences& sentences) {
-  auto module = nn::holder_of<tasks::translation::SequenceToSequence>(*model.run.model());
+  tasks::translation::Translator& module = tasks::translation::translator_of(*model.run.model());
   Measured measured{.weights = tasks::translation::weights_of(module, data.tokenizer(), sentences.text)};
   tasks::translation::AlignmentError error;
   for (std::size_t line = 0; line < measured.weights.size(); ++line) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "cogwheel/nn/model_holder.h"
 #include "cogwheel/research/labs/lab.h"
 #include "cogwheel/research/labs/trained_models.h"
 #include "cogwheel/research/labs/word_errors.h"
@@ -60,7 +59,7 @@ std::vector<LabModel> models(const LabParameters& given) {
 }
 
 ErrorsByLength measure(TrainedModel& model, const tasks::translation::TranslationData& data, std::size_t count) {
-  auto module = nn::holder_of<tasks::translation::SequenceToSequence>(*model.run.model());
+  tasks::translation::Translator& module = tasks::translation::translator_of(*model.run.model());
   const std::vector<std::string> sources(data.test().source.begin(),
                                          data.test().source.begin() + static_cast<std::ptrdiff_t>(count));
   const std::vector<std::string> translations =

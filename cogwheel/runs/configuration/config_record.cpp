@@ -83,7 +83,7 @@ void expect_same(const RunConfig& expected, const Json& got, std::string_view wh
   if (!got.is_object()) throw Error(expected_got(what, "an object of keys and values", got.dump()));
   RunConfig untouched;
   untouched.task.name = expected.task.name;
-  untouched.model = model_of_task(expected.task.name);
+  untouched.model = model_of_task(expected.task);
   const Json defaults = to_json(untouched);
   Json mine = to_json(expected), recorded = got;
   for (const auto& [key, value] : defaults.items())

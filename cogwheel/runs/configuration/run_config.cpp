@@ -121,10 +121,20 @@ void assign(const ConfigSlot& slot, const toml::node& node, const std::string& w
 
 bool names_others(const ConfigSlot& slot) { return std::holds_alternative<NamesOtherKeys>(slot); }
 
-// Options of the model that the task names, where those in `config` are of another.
-void choose_model(RunConfig& config) {
-  ModelOptions model = model_of_task(config.task.name);
-  if (!model.same_topology(config.model)) config.model = std::move(model);
+// Options of the model that the task names, where those in `config` are of another; of one that learns the same task
+// as before, what the data and the size of the model decide stays.
+void choose_model(RunConfig& config, std::string_view task_before = {}) {
+  ModelOptions model = model_of_task(config.task);
+  if (model.same_topology(config.model)) return;
+  if (config.task.name == task_before) {
+    const CommonOptions now = common(model);
+    const ConstCommonOptions before = common(std::as_const(config.model));
+    if (now.vocabulary != nullptr) *now.vocabulary = before.vocabulary_or_none();
+    now.context = before.context;
+    now.width = before.width;
+    now.dropout = before.dropout;
+  }
+  config.model = std::move(model);
 }
 
 // What comes from the data cannot be checked here.
@@ -186,20 +196,32 @@ void set_option(RunConfig& config, std::string_view assignment, std::string_view
   assign(slot, toml::value<std::string>(value), what);
 }
 
-// Every key that such a text gives, without a check of what their values are together. `task` takes the place of the
-// one that it names, if it is not empty.
-RunConfig read_config(std::string_view text, const std::string& what, const std::string& task) {
+bool sets(const std::string& assignment, std::string_view key) {
+  return assignment.starts_with(key) && assignment.substr(key.size()).starts_with('=');
+}
+
+constexpr std::string_view name_key = "task.name", model_key = "task.model";
+bool names_model(const std::string& assignment) { return sets(assignment, name_key) || sets(assignment, model_key); }
+
+// Every key that such a text gives, without a check of what their values are together. `task` takes the place of what
+// it says of the task's name and model, where it says so itself.
+RunConfig read_config(std::string_view text, const std::string& what, const TaskOptions& task) {
   RunConfig config;
   const toml::table given = parse_toml(text, what);
   // What decides about other keys comes first: the task about the model, then the form of the model, which keys given
   // beside it, in whatever order, override.
-  if (!task.empty())
-    config.task.name = task;
-  else if (const auto named = given.at_path("task.name"))
+  const bool other_name = !task.name.empty(), other_model = !task.values.empty();
+  if (other_name)
+    config.task.name = task.name;
+  else if (const auto named = given.at_path(name_key))
     assign(&config.task.name, *named.node(), what + ": task.name");
+  if (other_model)
+    config.task.values = task.values;
+  else if (const auto named = given.at_path(model_key))
+    assign(&config.task.values["model"], *named.node(), what + ": task.model");
   choose_model(config);
   // A key that only the model of another task has is refused by name.
-  const std::string whose = task.empty() ? what : what + ", for the task " + task;
+  const std::string whose = other_name ? what + ", for the task " + task.name : what;
   for (const auto& [key, slot, unused] : config_fields(config))
     if (const auto named = given.at_path(key); named && names_others(slot))
       assign(slot, *named.node(), what + ": " + key);
@@ -209,7 +231,8 @@ RunConfig read_config(std::string_view text, const std::string& what, const std:
       for (const auto& [key, node] : *table) {
         const std::string path = name + "." + std::string(key.str());
         const ConfigSlot slot = find_slot(config, path, whose);
-        if (!names_others(slot) && (task.empty() || path != "task.name")) assign(slot, node, what + ": " + path);
+        if (!names_others(slot) && !(other_name && path == name_key) && !(other_model && path == model_key))
+          assign(slot, node, what + ": " + path);
       }
     } else {
       assign(find_slot(config, name, whose), section, what + ": " + name);
@@ -219,18 +242,20 @@ RunConfig read_config(std::string_view text, const std::string& what, const std:
   return config;
 }
 
-bool sets(const std::string& assignment, std::string_view key) {
-  return assignment.starts_with(key) && assignment.substr(key.size()).starts_with('=');
-}
-
 }  // namespace
+
+ModelOptions model_of_task(const TaskOptions& task) {
+  const auto named = task.values.find("model");
+  const auto* const word = named == task.values.end() ? nullptr : std::get_if<std::string>(&named->second);
+  return model_of_task(task.name, word == nullptr ? std::string_view() : *word);
+}
 
 RunConfig parse_config(std::string_view text, std::string_view what, const std::vector<std::string>& assignments) {
   RunConfig named;
   named.task.name.clear();
   for (const auto& assignment : assignments)
-    if (sets(assignment, "task.name")) set_option(named, assignment);
-  RunConfig config = read_config(text, std::string(what), named.task.name);
+    if (names_model(assignment)) set_option(named, assignment);
+  RunConfig config = read_config(text, std::string(what), named.task);
   set_options(config, assignments);
   return config;
 }
@@ -246,8 +271,8 @@ void set_options(RunConfig& config, const std::vector<std::string>& assignments,
     for (const auto& assignment : assignments)
       if (wanted(assignment)) set_option(changed, assignment, option);
   };
-  set_if([](const std::string& each) { return sets(each, "task.name"); });
-  choose_model(changed);
+  set_if(names_model);
+  choose_model(changed, config.task.name);
   std::vector<std::string> naming;
   for (const auto& [key, slot, unused] : config_fields(changed))
     if (names_others(slot)) naming.push_back(key);
@@ -255,7 +280,7 @@ void set_options(RunConfig& config, const std::vector<std::string>& assignments,
     return std::any_of(naming.begin(), naming.end(), [&](const std::string& key) { return sets(each, key); });
   };
   set_if(names_set);
-  set_if([&](const std::string& each) { return !sets(each, "task.name") && !names_set(each); });
+  set_if([&](const std::string& each) { return !names_model(each) && !names_set(each); });
   check(changed);
   config = std::move(changed);
 }

@@ -33,9 +33,11 @@ struct TaskOptions {
   std::map<std::string, ConfigValue> values = {};
 };
 
-// The default options of the model that learns a task; of a language model for a task that is not known. What they are
-// is said in the list of all tasks, which stands above: tasks/tasks.cpp defines it.
-ModelOptions model_of_task(std::string_view task);
+// The default options of the model that learns a task; of a language model for a task that is not known. `model` is the
+// value of task.model, where one of several models learns it; empty: the first. Throws UsageError for another word.
+// What they are is said in the list of all tasks, which stands above: tasks/tasks.cpp defines it.
+ModelOptions model_of_task(std::string_view task, std::string_view model = {});
+ModelOptions model_of_task(const TaskOptions& task);
 
 struct RunConfig {
   std::string name = "run";
@@ -49,17 +51,17 @@ struct RunConfig {
 };
 
 // Missing keys keep their defaults. `assignments` override those of the text, as set_options does; one that names
-// another task decides which model the keys of the text are of. Throws UsageError that names `what` for a key that is
-// unknown, or of the model of another task (with the nearest names), of the wrong type or out of range; Error where the
-// file cannot be read.
+// another task, or its model (task.model), decides which model the keys of the text are of. Throws UsageError that
+// names `what` for a key that is unknown, or of the model of another task (with the nearest names), of the wrong type
+// or out of range; Error where the file cannot be read.
 RunConfig parse_config(std::string_view toml, std::string_view what = "config",
                        const std::vector<std::string>& assignments = {});
 RunConfig load_config(const std::filesystem::path& path, const std::vector<std::string>& assignments = {});
 
-// Applies overrides as on the command line, "training.steps=100": the task and the form first, then the others in
-// order. They are checked together, so that a width and the heads that divide it can be set one after the other. If one
-// is refused, none is applied. A task that another model learns gives the defaults of that model. Errors of one name
-// `option`.
+// Applies overrides as on the command line, "training.steps=100": the task, its model and the form first, then the
+// others in order. They are checked together, so that a width and the heads that divide it can be set one after the
+// other. If one is refused, none is applied. A task that another model learns gives the defaults of that model; another
+// model of the same task keeps vocabulary, context, width and dropout. Errors of one name `option`.
 void set_options(RunConfig& config, const std::vector<std::string>& assignments, std::string_view option = "--set");
 
 // Every key, with its value.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
+#include <utility>
 
 namespace cogwheel::tasks::translation {
 
@@ -16,6 +18,24 @@ std::vector<WordLink> links_of(const AlignmentWeights& weights) {
     if (best < weights.sources) links.push_back({.source = best, .target = target});
   }
   return links;
+}
+
+std::vector<WordLink> links_of_words(std::span<const WordLink> links, std::span<const std::int64_t> source_words,
+                                     std::span<const std::int64_t> target_words) {
+  std::set<std::pair<std::int64_t, std::int64_t>> words;
+  for (const WordLink& link : links)
+    words.emplace(source_words[static_cast<std::size_t>(link.source)],
+                  target_words[static_cast<std::size_t>(link.target)]);
+  std::vector<WordLink> found;
+  for (const auto& [source, target] : words) found.push_back({.source = source, .target = target});
+  return found;
+}
+
+std::string pharaoh_text(std::span<const WordLink> links) {
+  std::string text;
+  for (const WordLink& link : links)
+    text += (text.empty() ? "" : " ") + std::to_string(link.source) + "-" + std::to_string(link.target);
+  return text;
 }
 
 void AlignmentError::add(std::span<const WordLink> links, std::span<const WordLink> gold) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace cogwheel::tasks::translation {
@@ -28,6 +29,14 @@ struct AlignmentWeights {
 // Links a target word to the source word with the weight of largest magnitude; to none where a column that is left out
 // has a larger one, or all weights are 0 or not numbers.
 std::vector<WordLink> links_of(const AlignmentWeights& weights);
+
+// The links between words of links between their pieces: two words are linked where any two of their pieces are. The
+// word of each piece, from 0. By source, then target, each once.
+std::vector<WordLink> links_of_words(std::span<const WordLink> links, std::span<const std::int64_t> source_words,
+                                     std::span<const std::int64_t> target_words);
+
+// "0-0 1-2": source-target, from 0, Pharaoh's format, as aligners write them.
+std::string pharaoh_text(std::span<const WordLink> links);
 
 // The alignment error rate of links A against sure links S and possible ones P, which include S:
 // 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|), of all sentences together. Och and Ney, "A Systematic Comparison of Various

@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "cogwheel/core/random.h"
-#include "cogwheel/nn/model_holder.h"
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/task_options.h"
 #include "cogwheel/tasks/translation/beam_search.h"
 #include "cogwheel/tasks/translation/random_translations.h"
 #include "cogwheel/tasks/translation/sentence_batch.h"
-#include "cogwheel/tasks/translation/sequence_to_sequence.h"
+#include "cogwheel/tasks/translation/translator.h"
 #include "cogwheel/text/random_tokens.h"
 
 namespace cogwheel::tasks::translation {
@@ -72,9 +71,9 @@ std::function<double()> random_translations(const runs::RunConfig& given, const 
   const torch::NoGradGuard no_grad;
   module->named_parameters()["output_bias"].select(0, text::SentenceTokens::end).fill_(-1e9);
   const runs::Batch batch = task->batch(*module, config.training, {});
-  return [model = nn::holder_of<SequenceToSequence>(*module), batch, beam]() mutable {
+  return [module, batch, beam]() {
     const torch::NoGradGuard no_gradients;
-    return beam_search(model, batch.source, batch.source_lengths, text::SentenceTokens::begin,
+    return beam_search(translator_of(*module), batch.source, batch.source_lengths, text::SentenceTokens::begin,
                        text::SentenceTokens::end, {.beam = beam})
         .front()
         .log_probability;

@@ -34,6 +34,15 @@ nn::RecurrentCell cell_of(const SequenceToSequenceOptions& options) {
   return options.cell == "lstm" ? nn::RecurrentCell::lstm : nn::RecurrentCell::gru;
 }
 
+struct RecurrentState : Translator::State {
+  DecoderState decoder;
+
+  explicit RecurrentState(DecoderState state) : decoder(std::move(state)) {}
+  std::unique_ptr<State> fork(const at::Tensor& entries) const override {
+    return std::make_unique<RecurrentState>(decoder.of_entries(entries));
+  }
+};
+
 // What products gave in bfloat16, as what is between them: float32. Other types stay.
 at::Tensor computed(const at::Tensor& x) { return x.to(ops::computed_type(x)); }
 
@@ -203,6 +212,14 @@ at::Tensor SequenceToSequenceImpl::product_of_logits(const at::Tensor& x) {
 
 at::Tensor SequenceToSequenceImpl::logits(const at::Tensor& x) { return computed(product_of_logits(x)); }
 
+std::unique_ptr<Translator::State> SequenceToSequenceImpl::start(const at::Tensor& tokens, const at::Tensor& lengths) {
+  return std::make_unique<RecurrentState>(read(tokens, lengths));
+}
+
+at::Tensor SequenceToSequenceImpl::next_logits(State& state, const at::Tensor& tokens) {
+  return logits(step(static_cast<RecurrentState&>(state).decoder, tokens));
+}
+
 at::Tensor SequenceToSequenceImpl::loss(const at::Tensor& source, const at::Tensor& lengths, const at::Tensor& inputs,
                                         const at::Tensor& targets, double smoothing, const nn::Dropout& dropout) {
   const at::Tensor x = predict(read(source, lengths, dropout), inputs, dropout).flatten(0, 1);
@@ -215,6 +232,14 @@ at::Tensor SequenceToSequenceImpl::loss(const at::Tensor& source, const at::Tens
 at::Tensor SequenceToSequenceImpl::weights(const DecoderState& given, const at::Tensor& inputs) {
   DecoderState state = given;
   return alignment_->weights(pass(state, inputs, {}).aligned, given.memory, given.step);
+}
+
+at::Tensor SequenceToSequenceImpl::source_weights(const at::Tensor& source, const at::Tensor& lengths,
+                                                  const at::Tensor& inputs, std::optional<std::int64_t> layer) {
+  if (layer)
+    throw UsageError(
+        expected_got("alignment layer", "none for a recurrent model, which has one alignment", std::to_string(*layer)));
+  return weights(read(source, lengths), inputs);
 }
 
 const runs::ModelEntry& sequence_to_sequence_entry() {

@@ -14,15 +14,19 @@
 //   attention/mechanisms/alignment.h. Bahdanau's maxout layer is a tanh here, and both papers' encoders give the
 //   decoder's first state of their own; the rest is as they say.
 #pragma once
-#include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
+#include <limits>
+#include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "cogwheel/nn/alignment.h"
 #include "cogwheel/nn/recurrent_network.h"
 #include "cogwheel/tasks/translation/sequence_to_sequence_options.h"
+#include "cogwheel/tasks/translation/translator.h"
 
 namespace cogwheel::tasks::translation {
 
@@ -38,11 +42,11 @@ struct DecoderState {
   DecoderState of_entries(const at::Tensor& entries) const;
 };
 
-class SequenceToSequenceImpl : public torch::nn::Module {
+class SequenceToSequenceImpl : public Translator {
  public:
   // Weights stay uninitialised until `initialize` or a checkpoint fills them.
   explicit SequenceToSequenceImpl(const SequenceToSequenceOptions& options);
-  void initialize(std::uint64_t seed);
+  void initialize(std::uint64_t seed) override;
 
   // tokens [B, S] int64, lengths [B] int64, at least 1 each.
   DecoderState read(const at::Tensor& tokens, const at::Tensor& lengths, const nn::Dropout& dropout = {});
@@ -53,17 +57,22 @@ class SequenceToSequenceImpl : public torch::nn::Module {
   at::Tensor step(DecoderState& state, const at::Tensor& tokens);
   at::Tensor logits(const at::Tensor& x);  // [..., width] → [..., V], float32, or as the weights
 
-  // Mean cross-entropy in nats over the targets [B, T] that are not `ignored_target`, with label smoothing: each target
-  // is (1 − smoothing) certain, and the rest is spread over the whole vocabulary.
+  std::unique_ptr<State> start(const at::Tensor& tokens, const at::Tensor& lengths) override;
+  at::Tensor next_logits(State& state, const at::Tensor& tokens) override;
   at::Tensor loss(const at::Tensor& source, const at::Tensor& lengths, const at::Tensor& inputs,
-                  const at::Tensor& targets, double smoothing = 0, const nn::Dropout& dropout = {});
+                  const at::Tensor& targets, double smoothing = 0, const nn::Dropout& dropout = {}) override;
 
   // The weights of each step, [B, heads, T, S]; not for `none`.
   at::Tensor weights(const DecoderState& state, const at::Tensor& inputs);
+  std::int64_t aligning_layers() const override { return alignment_->alignment().is_none() ? 0 : 1; }
+  at::Tensor source_weights(const at::Tensor& source, const at::Tensor& lengths, const at::Tensor& inputs,
+                            std::optional<std::int64_t> layer = {}) override;
+  std::string alignment_title() const override { return alignment_->alignment().title(); }
 
-  nn::Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
+  nn::Dropout dropout(std::uint64_t seed) const override { return {options_.dropout, seed}; }
+  std::int64_t context() const override { return options_.context; }
+  std::int64_t longest() const override { return std::numeric_limits<std::int64_t>::max(); }
   const SequenceToSequenceOptions& options() const { return options_; }
-  bool aligns() const { return !alignment_->alignment().is_none(); }
 
  private:
   // The state that the alignment reads at each step, [B, T, width], beside x.

@@ -1,5 +1,6 @@
 // Translation of sentences: Sutskever et al. (2014), with the alignments of Bahdanau et al. (2014) and Luong et al.
-// (2015). Of parallel files, whose words are cut by a joint SentencePiece vocabulary, or of a toy language.
+// (2015), or by an encoder and a decoder of attention layers, Vaswani et al. (2017). Of parallel files, whose words are
+// cut by a joint SentencePiece vocabulary, or of a toy language.
 #include "cogwheel/tasks/translation/translation.h"
 
 #include <fmt/format.h>
@@ -9,12 +10,14 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/nn/model_holder.h"
+#include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/runs/task_options.h"
 #include "cogwheel/tasks/translation/sequence_to_sequence.h"
+#include "cogwheel/tasks/translation/transformer.h"
 #include "cogwheel/tasks/translation/translations.h"
+#include "cogwheel/tasks/translation/translator.h"
 #include "cogwheel/text/text_lines.h"
 
 namespace cogwheel::tasks::translation::translating {
@@ -65,14 +68,14 @@ class Translation : public runs::Task {
 
   runs::RunConfig completed(runs::RunConfig config) const override {
     runs::set_vocabulary(config, data_->tokenizer().vocabulary(), ", as the data");
-    const auto& model = config.model.as<SequenceToSequenceOptions>();
-    check(model);
-    if (model.context <= data_->longest())
+    runs::check(config.model);
+    const std::int64_t context = runs::common(config.model).context;
+    if (context <= data_->longest())
       throw UsageError(expected_got(
           "model.context",
           fmt::format("at least {} for the {}, ends of sentences included", data_->longest() + 1, data_->name()),
-          std::to_string(model.context)));
-    config.definition = mechanism_text(model, "model.mechanism").definition;
+          std::to_string(context)));
+    config.definition = runs::mechanism_text(config.model, "model.mechanism").definition;
     config.data.sha256 = data_->sha256();
     config.task = options_;
     return config;
@@ -86,7 +89,7 @@ class Translation : public runs::Task {
   std::string left_out() const override { return data_->dropped(); }
 
   void initialize(torch::nn::Module& model, std::uint64_t seed) const override {
-    nn::holder_of<SequenceToSequence>(model)->initialize(seed);
+    translator_of(model).initialize(seed);
   }
 
   runs::Batch batch(const torch::nn::Module&, const runs::TrainingOptions& training,
@@ -100,15 +103,15 @@ class Translation : public runs::Task {
   }
   std::int64_t counted(const runs::Batch& batch) const override { return runs::told_targets(batch); }
   at::Tensor loss(torch::nn::Module& module, const runs::Batch& batch, std::uint64_t dropout_seed) const override {
-    SequenceToSequence model = nn::holder_of<SequenceToSequence>(module);
-    return model->loss(batch.source, batch.source_lengths, batch.inputs, batch.targets, settings_.label_smoothing,
-                       model->dropout(dropout_seed));
+    Translator& model = translator_of(module);
+    return model.loss(batch.source, batch.source_lengths, batch.inputs, batch.targets, settings_.label_smoothing,
+                      model.dropout(dropout_seed));
   }
 
   // The mean over tokens, ends of sentences included; without smoothing.
   runs::MeasuredValues evaluate(torch::nn::Module& module, const runs::TrainingOptions& training,
                                 runs::EvaluationPart part, nn::StatisticsOfHeads*) const override {
-    SequenceToSequence model = nn::holder_of<SequenceToSequence>(module);
+    Translator& model = translator_of(module);
     const runs::DataFacts facts = facts_of(training);
     const std::int64_t sentences = part == runs::EvaluationPart::curve ? facts.curve_tokens : facts.evaluated_tokens;
     double sum = 0, tokens = 0;
@@ -118,7 +121,7 @@ class Translation : public runs::Task {
                          std::span(order_).subspan(static_cast<std::size_t>(first),
                                                    static_cast<std::size_t>(std::min(together, sentences - first))));
       const auto count = static_cast<double>(some.tokens);
-      sum += count * model->loss(some.source.tokens, some.source.lengths, some.inputs, some.targets).item<double>();
+      sum += count * model.loss(some.source.tokens, some.source.lengths, some.inputs, some.targets).item<double>();
       tokens += count;
     }
     return {{"held_out_loss", sum / tokens}};
@@ -127,9 +130,8 @@ class Translation : public runs::Task {
   runs::Inspection inspect(torch::nn::Module& model, std::uint64_t,
                            const runs::ThoroughInspection* thorough) const override {
     constexpr std::int64_t quickly = 200;
-    SequenceToSequence holder = nn::holder_of<SequenceToSequence>(model);
-    return show_translations(holder, *data_, thorough == nullptr ? quickly : std::ssize(data_->test().source),
-                             settings_.beam);
+    return show_translations(translator_of(model), *data_,
+                             thorough == nullptr ? quickly : std::ssize(data_->test().source), settings_.beam);
   }
 
   std::shared_ptr<const runs::Task> limited(std::int64_t evaluated) const override {
@@ -168,6 +170,7 @@ class Translation : public runs::Task {
 
 std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std::filesystem::path& folder) {
   runs::TaskOptionReader reader(config.task);
+  reader.later_word("model", {"recurrent", "transformer"});  // runs::model_of_task reads it
   ParallelOptions files{.training = {reader.path("source"), reader.path("target")},
                         .held_out = {reader.path("held_out_source"), reader.path("held_out_target")},
                         .test = {reader.path("test_source"), reader.path("test_target")}};
@@ -201,8 +204,9 @@ std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std:
 void sample_translations(const runs::RunFolder& folder, const runs::SampleRequest& request,
                          const runs::SampleWriter& write) {
   const runs::RunConfig config = runs::load_config(folder.config_path());
-  SequenceToSequence model(config.model.as<SequenceToSequenceOptions>());
-  runs::load_weights_of(*model, config, folder);
+  const std::shared_ptr<torch::nn::Module> module = runs::make_model(config.model);
+  runs::load_weights_of(*module, config, folder);
+  Translator& model = translator_of(*module);
   const auto tokenizer = text::load_sentence_tokenizer(folder.tokenizer_path());
   if (request.prompt.empty() == request.input.empty())
     throw UsageError(
@@ -214,18 +218,39 @@ void sample_translations(const runs::RunFolder& folder, const runs::SampleReques
   options.length_penalty = reader.number("length_penalty", options.length_penalty, length_penalty_range);
   options.beam = request.beam > 0 ? request.beam : reader.whole("beam", options.beam, beam_range);
   const auto cut = [&](std::size_t line) {
-    request.warn(fmt::format("line {} is longer than {} tokens and was cut", line + 1, model->options().context - 1));
+    request.warn(fmt::format("line {} is longer than {} tokens and was cut", line + 1, model.context() - 1));
   };
+  if (request.alignment_layer && request.alignments.empty())
+    throw UsageError(expected_got("--alignment-layer", "--alignments beside it", "none"));
+  if (!request.alignments.empty()) {
+    if (!model.aligns())
+      throw UsageError(expected_got("--alignments", "a run whose model aligns", runs::common(config.model).mechanism));
+    if (request.alignment_layer && config.model.get_if<TransformerOptions>() == nullptr)
+      throw UsageError(expected_got("--alignment-layer", "a transformer, which has several", "a recurrent model"));
+    if (request.alignment_layer)
+      expect_within("--alignment-layer", *request.alignment_layer, Range<std::int64_t>{0, model.aligning_layers() - 1});
+    expect_writable(request.alignments);
+  }
+  std::string links;
   // A few at a time, so that a long file shows progress and can be interrupted.
   constexpr std::size_t at_once = 256;
   for (std::size_t first = 0; first < lines.size(); first += at_once) {
     const auto some = std::span(lines).subspan(first, std::min(at_once, lines.size() - first));
+    const auto cut_here = [&](std::size_t line) { cut(first + line); };
     std::string text;
-    for (const std::string& each :
-         translate(model, *tokenizer, some, options, [&](std::size_t line) { cut(first + line); }))
-      text += (text.empty() && first == 0 ? "" : "\n") + each;
-    if (!write(text)) return;
+    const auto add = [&](const std::string& each) { text += (text.empty() && first == 0 ? "" : "\n") + each; };
+    if (request.alignments.empty()) {
+      for (const std::string& each : translate(model, *tokenizer, some, options, cut_here)) add(each);
+    } else {
+      for (const AlignedTranslation& each :
+           translate_aligned(model, *tokenizer, some, options, request.alignment_layer, cut_here)) {
+        add(each.text);
+        links += pharaoh_text(each.links) + "\n";
+      }
+    }
+    if (!write(text)) break;
   }
+  if (!request.alignments.empty()) write_file(request.alignments, links);
 }
 
 runs::Preset preset() {
@@ -245,6 +270,21 @@ runs::Preset preset() {
           .task = {"translation", {{"label_smoothing", 0.1}}}};
 }
 
+runs::Preset transformer_preset() {
+  runs::Preset made = preset();
+  made.name = "translation-transformer";
+  made.summary = "the same by attention layers alone (task.model=transformer): 2 of each stack, width 128, batch 64";
+  TransformerOptions model;
+  model.layers = 2;
+  model.width = 128;
+  model.context = 40;
+  model.dropout = 0.1;
+  made.model = model;
+  made.attention = {"softmax", "cog", "differential", "sigmoid"};
+  made.task.values["model"] = "transformer";
+  return made;
+}
+
 }  // namespace
 }  // namespace cogwheel::tasks::translation::translating
 
@@ -258,9 +298,11 @@ std::shared_ptr<const runs::Task> make_translation(std::shared_ptr<const Transla
 runs::TaskEntry translation_task() {
   return {.description = translating::describe("word"),
           .make = translating::make,
-          .sampler = {{"--prompt", "--input", "--beam"}, translating::sample_translations},
+          .sampler = {{"--prompt", "--input", "--beam", "--alignments", "--alignment-layer"},
+                      translating::sample_translations},
           .random = random_translation,
           .preset = translating::preset,
+          .other_preset = translating::transformer_preset,
           .data_keys = "task.source and task.target"};
 }
 }  // namespace cogwheel::tasks::translation

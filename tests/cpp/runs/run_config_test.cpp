@@ -11,6 +11,7 @@
 #include "cogwheel/tasks/encoders/encoder_options.h"
 #include "cogwheel/tasks/language/language_model_options.h"
 #include "cogwheel/tasks/translation/sequence_to_sequence_options.h"
+#include "cogwheel/tasks/translation/transformer_options.h"
 #include "support/temporary_folder.h"
 
 namespace cogwheel::runs {
@@ -67,12 +68,37 @@ TEST(RunConfig, RoundTripsThroughToml) {
 TEST(RunConfig, EveryKeyIsDocumented) {
   const std::string page = read_file(COGWHEEL_DOCS "/configuration.md");
   for (const ModelOptions& model : {ModelOptions(tasks::language::LanguageModelOptions{}),
-                                    ModelOptions(tasks::translation::SequenceToSequenceOptions{})}) {
+                                    ModelOptions(tasks::translation::SequenceToSequenceOptions{}),
+                                    ModelOptions(tasks::translation::TransformerOptions{})}) {
     RunConfig config;
     config.model = model;
     for (const auto& field : config_fields(config))
       EXPECT_NE(page.find("| `" + field.key + "`"), std::string::npos) << field.key;
   }
+}
+
+// task.model names another model of a task: in a file before any key, by an assignment over what a file says.
+TEST(RunConfig, ATaskMayHaveSeveralModels) {
+  using tasks::translation::SequenceToSequenceOptions, tasks::translation::TransformerOptions;
+  const std::string file =
+      "[model]\nwidth = 64\ncontext = 30\n[task]\nmodel = \"transformer\"\nname = \"translation\"\n";
+  RunConfig config = parse_config(file);
+  ASSERT_NE(config.model.get_if<TransformerOptions>(), nullptr);
+  EXPECT_EQ(parse_config(to_toml(config)).model, config.model);
+  ASSERT_NE(parse_config(file, "config", {"task.model=recurrent"}).model.get_if<SequenceToSequenceOptions>(), nullptr);
+  expect_usage_error([&] { parse_config(file + "[training]\nsteps = 1\n", "my.toml", {"model.cell=lstm"}); },
+                     "model.cell");
+  // What the data and the size decide stays.
+  common(config.model).vocabulary[0] = 9;
+  common(config.model).dropout = 0.25;
+  set_options(config, {"model.cell=lstm", "task.model=recurrent"});
+  const auto& recurrent = config.model.as<SequenceToSequenceOptions>();
+  EXPECT_EQ(recurrent.cell, "lstm");
+  EXPECT_EQ(recurrent.mechanism, "bahdanau");
+  EXPECT_EQ(recurrent.vocabulary, 9);
+  EXPECT_EQ(recurrent.context, 30);
+  EXPECT_EQ(recurrent.width, 64);
+  EXPECT_EQ(recurrent.dropout, 0.25);
 }
 
 TEST(RunConfig, EveryExperimentIsOne) {

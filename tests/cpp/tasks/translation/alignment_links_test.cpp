@@ -22,6 +22,15 @@ TEST(AlignmentLinks, TheLargestMagnitudeOfARow) {
   EXPECT_EQ(links_of(view), (Links{{.source = 1, .target = 0}, {.source = 0, .target = 4}}));
 }
 
+// Pieces a1 a2 b of a source, x y1 y2 of a target.
+TEST(AlignmentLinks, OfWordsAreThoseOfAnyOfTheirPieces) {
+  const std::vector<std::int64_t> sources{0, 0, 1}, targets{0, 1, 1};
+  const Links words = links_of_words(Links{{2, 0}, {0, 1}, {1, 2}}, sources, targets);
+  EXPECT_EQ(words, (Links{{0, 1}, {1, 0}}));
+  EXPECT_EQ(pharaoh_text(words), "0-1 1-0");
+  EXPECT_EQ(pharaoh_text(Links{}), "");
+}
+
 // By hand: A = {0-0, 1-1, 2-1}, S = {0-0, 1-2}, P = S ∪ {1-1}. |A ∩ S| = 1, |A ∩ P| = 2, |A| + |S| = 5.
 TEST(AlignmentError, OfSureAndPossibleLinks) {
   const Links gold{{0, 0, true}, {1, 2, true}, {1, 1, false}}, links{{0, 0}, {1, 1}, {2, 1}};

@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "cogwheel/tasks/translation/sequence_to_sequence.h"
 #include "support/usage_error_of.h"
 
 namespace cogwheel::tasks::translation::beam_search_test {
@@ -43,7 +44,7 @@ BeamOptions options_of(std::int64_t beam, std::int64_t longest, double penalty =
 }
 
 std::vector<Translation> search(SequenceToSequence& model, const Sources& sources, const BeamOptions& options) {
-  return beam_search(model, sources.tokens, sources.lengths, begin, end, options);
+  return beam_search(*model, sources.tokens, sources.lengths, begin, end, options);
 }
 
 // log p of the next token, [V], in float64.
@@ -148,7 +149,7 @@ TEST(BeamSearch, TellsTheAlignmentOfWhatItFinds) {
   for (const std::string mechanism : {"bahdanau", "luong_general_local_m"}) {
     SequenceToSequence model = make(mechanism, 5);
     const std::vector<Translation> found = search(model, sources, {.beam = 3});
-    const at::Tensor weights = alignment_weights(model, sources.tokens, sources.lengths, begin, found);
+    const at::Tensor weights = alignment_weights(*model, sources.tokens, sources.lengths, begin, found);
     std::size_t longest = 0;
     for (std::int64_t row = 0; row < 4; ++row) {
       const std::vector<Token>& tokens = found[static_cast<std::size_t>(row)].tokens;
@@ -168,7 +169,7 @@ TEST(BeamSearch, TellsTheAlignmentOfWhatItFinds) {
   }
   SequenceToSequence none = make("none", 5);
   EXPECT_NE(usage_error_of([&] {
-              alignment_weights(none, sources.tokens, sources.lengths, begin, search(none, sources, {}));
+              alignment_weights(*none, sources.tokens, sources.lengths, begin, search(none, sources, {}));
             }).find("expected a model with an alignment, got none"),
             std::string::npos);
 }
