@@ -13,6 +13,10 @@
 #include "cogwheel/runs/configuration/run_config.h"
 #include "cogwheel/runs/training/step_report.h"
 
+namespace cogwheel::runs {
+class Task;
+}  // namespace cogwheel::runs
+
 namespace cogwheel::tasks::language {
 class LanguageModel;
 }  // namespace cogwheel::tasks::language
@@ -33,6 +37,7 @@ struct StudiedRun {
   std::shared_ptr<const text::Tokenizer> tokenizer = {};  // of text; none where the task has none
   std::vector<Token> text = {};                           // where the study reads one
   std::vector<runs::StepReport> history = {};             // of metrics.jsonl, those with statistics of heads
+  std::shared_ptr<const runs::Task> task = {};            // where the study reads what it holds out
 };
 
 struct StudyTable {
@@ -44,7 +49,7 @@ struct StudyTable {
 // What a study gives of each run as a number, for claims of experiments: "heads.lambda@2".
 struct StudyNumber {
   std::string name, meaning;
-  std::string place = {};  // at what it is taken, "layer" (from 1) or "n"; empty: once of each run
+  std::string place = {};  // at what it is taken, "layer, from 0" or "n"; empty: once of each run
 };
 
 // Its values; NaN where a run has none.
@@ -73,6 +78,7 @@ struct StudyEntry {
   StudyResult (*run)(const LabParameters& parameters, const std::vector<StudiedRun>& runs);
   bool reads_text = false;  // one for all runs, in the tokens of each
   std::vector<StudyNumber> numbers = {};
+  bool reads_held_out = false;  // of the task of each run (held_out.h)
 };
 
 // In the order of studies.def.

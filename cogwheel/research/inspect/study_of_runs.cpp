@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "cogwheel/compare/comparison_folder.h"
 #include "cogwheel/compare/record/machine.h"
 #include "cogwheel/core/encoding/sha256.h"
 #include "cogwheel/core/error.h"
@@ -43,6 +44,7 @@ LoadedRun load_run(const RunToStudy& given, const StudyEntry& entry, const std::
   if (entry.reads_text)
     loaded.run.text = text ? tokens_of_text(loaded.run, *text, given.name + ": --text")
                            : tokens_of_text(loaded.run, study_text, given.name + ": the text of the study");
+  if (entry.reads_held_out) loaded.run.task = compare::task_of_run(loaded.run.config, folder.path());
   return loaded;
 }
 
