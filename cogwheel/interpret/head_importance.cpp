@@ -21,7 +21,7 @@ std::vector<at::Tensor> head_importance(tasks::language::LanguageModelImpl& mode
     nn::Hooks hooks;
     hooks.replace(nn::HookPlace::heads, [&](const nn::HookPoint& at, const at::Tensor& z) {
       at::Tensor& factor = factors[at.layer];
-      factor = at::ones({z.size(2), 1}, z.options().requires_grad(true));
+      factor = at::ones({z.size(2), 1}, z.options()).requires_grad_();
       return z * factor;
     });
     const at::Tensor loss = model.loss(tokens.narrow(0, text, 1), targets.narrow(0, text, 1), {.hooks = &hooks});

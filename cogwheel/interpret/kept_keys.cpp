@@ -18,17 +18,17 @@ struct SeenKeys {
   std::int64_t first, count, kept;
 };
 
-SeenKeys seen_keys(std::int64_t query, double share, std::int64_t window) {
-  const std::int64_t count = window > 0 ? std::min(query + 1, window) : query + 1;
+SeenKeys seen_keys(std::int64_t query, std::int64_t tokens, double share, std::int64_t window) {
+  const std::int64_t most = window > 0 ? std::min(tokens, window) : tokens, count = std::min(query + 1, most);
   // A share such as 0.1 of 10 keys is one, whatever its rounding.
-  const auto kept = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(count) - 1e-9));
-  return {query + 1 - count, count, std::clamp<std::int64_t>(kept, 1, count)};
+  const auto room = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(most) - 1e-9));
+  return {query + 1 - count, count, std::clamp<std::int64_t>(room, 1, count)};
 }
 
 at::Tensor newest_of(const at::Tensor& maps, double share, std::int64_t window) {
   at::Tensor keeps = at::zeros(maps.sizes(), at::kBool);
   for (std::int64_t query = 0; query < maps.size(-1); ++query) {
-    const std::int64_t kept = seen_keys(query, share, window).kept;
+    const std::int64_t kept = seen_keys(query, maps.size(-1), share, window).kept;
     keeps.select(-2, query).narrow(-1, query + 1 - kept, kept).fill_(true);
   }
   return keeps;
@@ -37,7 +37,7 @@ at::Tensor newest_of(const at::Tensor& maps, double share, std::int64_t window) 
 at::Tensor heaviest_of(const at::Tensor& sizes, double share, std::int64_t window) {
   at::Tensor keeps = at::zeros(sizes.sizes(), at::kBool);
   for (std::int64_t query = 0; query < sizes.size(-1); ++query) {
-    const SeenKeys seen = seen_keys(query, share, window);
+    const SeenKeys seen = seen_keys(query, sizes.size(-1), share, window);
     const at::Tensor row = sizes.select(-2, query).narrow(-1, seen.first, seen.count);
     const at::Tensor places = std::get<1>(row.topk(seen.kept, -1));
     keeps.select(-2, query).narrow(-1, seen.first, seen.count).scatter_(-1, places, true);
@@ -49,7 +49,7 @@ at::Tensor accumulated_of(const at::Tensor& sizes, double share, std::int64_t wi
   at::Tensor keeps = at::zeros(sizes.sizes(), at::kBool);
   at::Tensor sums = at::zeros_like(sizes.select(-2, 0));  // [..., N], −∞ of what was dropped
   for (std::int64_t query = 0; query < sizes.size(-1); ++query) {
-    const SeenKeys seen = seen_keys(query, share, window);
+    const SeenKeys seen = seen_keys(query, sizes.size(-1), share, window);
     sums = sums + sizes.select(-2, query);
     const std::int64_t recent = (seen.kept + 1) / 2, older = seen.count - recent, heavy = seen.kept - recent;
     at::Tensor row = keeps.select(-2, query);

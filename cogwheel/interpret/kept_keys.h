@@ -1,6 +1,6 @@
-// Attention of which only some keys are left for each query, as caches do that forget: the newest, those that the query
-// weighs most, or those that all queries so far weighed most. Zhang et al., "H2O: Heavy-Hitter Oracle for Efficient
-// Generative Inference of Large Language Models" (2023).
+// Attention of which only some keys are left for each query, as with a cache that forgets: the newest, those that the
+// query weighs most, or those that all queries so far weighed most. Zhang et al., "H2O: Heavy-Hitter Oracle for
+// Efficient Generative Inference of Large Language Models" (2023).
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -15,9 +15,10 @@ enum class KeptKeys {
                // not come back, as in H2O
 };
 
-// maps [..., N, N] of a causal layer → the same with 0 for what is dropped. A query that sees n keys, `window` at most
-// unless that is 0, keeps ⌈share · n⌉, itself always among the newest. `renormalised`: what is left of a row is scaled
-// to the Σ|a| that it had, which is what softmax and Cog give of the keys that are left.
+// maps [..., N, N] of a causal layer → the same with 0 for what is dropped. Each query keeps ⌈share · N⌉ of the keys
+// that it sees, and all while it sees no more: a cache of so many. Of a layer with a `window` N is that at most. A
+// query itself is always among the newest. `renormalised`: what is left of a row is scaled to the Σ|a| that it had,
+// which is what softmax and Cog give of the keys that are left.
 at::Tensor with_kept_keys(const at::Tensor& maps, KeptKeys kept, double share, bool renormalised,
                           std::int64_t window = 0);
 

@@ -13,8 +13,9 @@ class LanguageModelImpl;
 
 namespace cogwheel::interpret {
 
-// ‖M − Mᵀ‖ / ‖M + Mᵀ‖, Frobenius, of each [..., W, W]: 0 symmetric, 1 neither, as independent matrices are on average;
-// infinite where M is skew. NaN where M is 0.
+// ‖M − Mᵀ‖ / ‖M + Mᵀ‖, Frobenius, of each [..., W, W]: 0 symmetric; 1 where the symmetric and the skew part are
+// equal; infinite where M is skew. NaN where M is 0. Of independent normal W_Q and W_K it is about 1 − 1/W, for
+// E tr(M²) / E‖M‖² = 1/W.
 at::Tensor asymmetry(const at::Tensor& matrices);
 // ‖(M + Mᵀ)/2‖² / ‖M‖²: the share of the squares that the symmetric part has, 1 / (1 + asymmetry²).
 at::Tensor symmetric_share(const at::Tensor& matrices);

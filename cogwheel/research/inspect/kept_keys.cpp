@@ -94,7 +94,8 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
   }
   result.numbers = std::move(numbers).all();
   result.remarks = {
-      {"A query that sees n keys keeps ⌈share · n⌉,", "at least one, in every layer and head."},
+      {"A share is of the keys of a whole text:",
+       "the cache of each head has room for ⌈share · N⌉, of N tokens of context, and forgets where it is full."},
       {"Heaviest of each query",
        "is what no cache can know before the query is there: the least that can be lost by "
        "size. |a| and not a: a large negative weight counts."},
@@ -122,7 +123,7 @@ StudyEntry kept_keys_study() {
       .parameters = {{{.name = "shares",
                        .values = {1, 0.5, 0.25, 0.125, 0.0625},
                        .range = {1e-6, 1},
-                       .meaning = "of the keys that a query sees, kept",
+                       .meaning = "of the keys of a text, for which a cache has room",
                        .kind = LabParameter::Kind::real,
                        .list = true},
                       {"tokens", {4096}, {64, 1e7}, "of held-out text, about"},
@@ -131,8 +132,8 @@ StudyEntry kept_keys_study() {
       .numbers = {{"loss", "held-out loss with all keys"}},
       .reads_held_out = true};
   for (const kept_keys::Way& way : kept_keys::ways)
-    entry.numbers.push_back(
-        {way.name, std::string("rise of the loss, kept: ") + way.meaning, "the share kept, one of shares"});
+    entry.numbers.push_back({way.name, std::string("rise of the loss, kept: ") + way.meaning,
+                             "the share for which there is room, one of shares"});
   return entry;
 }
 

@@ -70,16 +70,14 @@ Losses losses_of(const StudiedRun& run, std::int64_t multiple, std::int64_t toke
     most = 1;
     found.note = fmt::format("{} is measured up to its context of {} tokens, for {}.", run.name, found.context, limit);
   }
-  runs::Batch windows;
-  for (;; most /= 2) {
-    if (most == 0)
-      throw UsageError(
-          expected_got(run.name, fmt::format("held-out text of {} tokens or more", found.context + 1), "less"));
-    windows = held_out_of(run, std::max(tokens, most * found.context), most * found.context);
-    if (windows.inputs.size(0) > 0) break;
-    found.note =
-        fmt::format("{} holds out too little text for {} × its context of {} tokens.", run.name, most, found.context);
-  }
+  const std::int64_t held_out = run.task->data(run.config.model, run.config.training).held_out_tokens;
+  for (; most > 0 && most * found.context >= held_out; most /= 2)
+    found.note = fmt::format("{} holds out {} tokens, too few for {} × its context of {}.", run.name, held_out, most,
+                             found.context);
+  if (most == 0)
+    throw UsageError(expected_got(run.name, fmt::format("held-out text of more than {} tokens", found.context),
+                                  std::to_string(held_out)));
+  const runs::Batch windows = held_out_of(run, std::max(tokens, most * found.context), most * found.context);
   LanguageModel longer = with_context(model, most * found.context);
   found.texts = windows.inputs.size(0);
   found.by_position.resize(static_cast<std::size_t>(most * found.context));

@@ -5,11 +5,10 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <map>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/interpret/needle_accuracy.h"
 #include "cogwheel/research/inspect/held_out.h"
 #include "cogwheel/research/inspect/run_groups.h"
 #include "cogwheel/research/inspect/study.h"
@@ -19,87 +18,28 @@
 namespace cogwheel::inspect {
 namespace needle {
 
-constexpr int tenths = 10;
-
-// Answers by the place of what they ask for, in tenths from the first pair to the last.
-struct Answers {
-  std::array<double, tenths + 1> right{}, asked{};
-
-  double accuracy(int from, int to) const {
-    double sum = 0, all = 0;
-    for (int place = from; place <= to; ++place)
-      sum += right[static_cast<std::size_t>(place)], all += asked[static_cast<std::size_t>(place)];
-    return sum / all;
-  }
-};
-
-// Of one sequence "key value key value … | key key …": keys written once, and the pairs there are.
-struct Pairs {
-  std::map<std::int64_t, std::int64_t> place_of = {};
-  std::int64_t count = 0;
-};
-
-Pairs pairs_of(const std::int64_t* tokens, std::int64_t length, std::int64_t separator) {
-  Pairs pairs;
-  std::map<std::int64_t, int> times;
-  while (2 * pairs.count < length && tokens[2 * pairs.count] != separator) {
-    ++times[tokens[2 * pairs.count]];
-    pairs.place_of[tokens[2 * pairs.count]] = pairs.count;
-    ++pairs.count;
-  }
-  std::erase_if(pairs.place_of, [&](const auto& each) { return times[each.first] > 1; });
-  return pairs;
-}
-
-Answers answers_of(const StudiedRun& run, std::int64_t sequences) {
+interpret::NeedleAccuracy accuracy_of(const StudiedRun& run, std::int64_t sequences) {
   const torch::NoGradGuard no_gradient;
   tasks::language::LanguageModelImpl& model = **run.model;
   if (run.config.task.name != "recall")
     throw UsageError(expected_got(run.name, "a run of the task recall", "one of the task " + run.config.task.name));
-  const std::int64_t separator = model.options().vocabulary - 1;
   const runs::Batch all = held_out_of(run, sequences * model.options().context);
-  const std::int64_t length = all.inputs.size(1);
-  const std::int64_t* const tokens = all.inputs.const_data_ptr<std::int64_t>();
-  std::vector<Pairs> pairs;
-  std::int64_t most = 0;
-  for (std::int64_t row = 0; row < all.inputs.size(0); ++row) {
-    pairs.push_back(pairs_of(tokens + row * length, length, separator));
-    most = std::max(most, pairs.back().count);
-  }
-  if (most < 3) throw UsageError(expected_got(run.name, "sequences of three pairs or more", std::to_string(most)));
-  Answers found;
-  constexpr std::int64_t together = 32;
-  for (std::int64_t first = 0; first < all.inputs.size(0); first += together) {
-    const std::int64_t count = std::min(together, all.inputs.size(0) - first);
-    const at::Tensor given = model.forward(all.inputs.narrow(0, first, count)).argmax(-1).contiguous();
-    for (std::int64_t row = first; row < first + count; ++row) {
-      const Pairs& of = pairs[static_cast<std::size_t>(row)];
-      if (2 * of.count <= most) continue;  // of few pairs the middle is near
-      for (std::int64_t place = 2 * of.count + 1; place < length; ++place) {
-        const std::int64_t right = all.targets.const_data_ptr<std::int64_t>()[row * length + place];
-        const auto asked = of.place_of.find(tokens[row * length + place]);
-        if (right == ignored_target || asked == of.place_of.end()) continue;
-        const auto tenth = static_cast<std::size_t>(
-            std::llround(tenths * static_cast<double>(asked->second) / static_cast<double>(of.count - 1)));
-        found.asked[tenth] += 1;
-        found.right[tenth] += given.const_data_ptr<std::int64_t>()[(row - first) * length + place] == right ? 1 : 0;
-      }
-    }
-  }
-  return found;
+  std::vector<at::Tensor> given;
+  for (const at::Tensor& some : all.inputs.split(32)) given.push_back(model.forward(some).argmax(-1));
+  return interpret::needle_accuracy(all.inputs, all.targets, at::cat(given), model.options().vocabulary - 1);
 }
 
 StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& runs) {
   const std::vector<RunGroup> groups = groups_of(runs);
   NumbersByRun numbers(runs.size());
   for (std::size_t each = 0; each < runs.size(); ++each) {
-    const Answers of = answers_of(runs[each], parameters.whole("sequences"));
-    for (int place = 0; place <= tenths; ++place) {
+    const interpret::NeedleAccuracy of = accuracy_of(runs[each], parameters.whole("sequences"));
+    for (int place = 0; place <= interpret::NeedleAccuracy::tenths; ++place) {
       numbers.set(each, "accuracy_at", place / 10., of.accuracy(place, place));
       numbers.set(each, "answers_at", place / 10., of.asked[static_cast<std::size_t>(place)]);
     }
-    const double first = of.accuracy(0, 1), middle = of.accuracy(4, 6), last = of.accuracy(tenths - 1, tenths);
-    numbers.set(each, "accuracy", of.accuracy(0, tenths));
+    const double first = of.accuracy(0, 1), middle = of.accuracy(4, 6), last = of.accuracy(9, 10);
+    numbers.set(each, "accuracy", of.accuracy(0, 10));
     numbers.set(each, "first", first);
     numbers.set(each, "last", last);
     numbers.set(each, "middle", (first + last) / 2 - middle);

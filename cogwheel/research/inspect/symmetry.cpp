@@ -113,8 +113,8 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
   result.numbers = std::move(numbers).all();
   result.remarks = {
       {"0 is symmetric, 1 is chance:",
-       "independent W_Q and W_K give 1 on average, with the deviation that the table has; above 1 M is more skew than "
-       "chance. K = Q gives 0."},
+       "independent W_Q and W_K give 1 − 1/width on average, with the deviation that the table has; above that M is "
+       "more skew than chance. K = Q gives 0."},
       {"Positions are left out,",
        "rotations of queries and keys too: M is what matrices alone make of two tokens. A "
        "rotation by the distance makes scores of two places differ whichever M is."},
