@@ -330,6 +330,17 @@ def test_spectrum_is_that_of_plain_maps(runs, inspect):
     assert numbers["largest", None][0] == pytest.approx(1)
 
 
+def test_spectrum_of_models_that_hide_nothing(small_runs, inspect):
+    numbers, tables, _ = inspect("spectrum", small_runs("encoder"), small_runs("vision"))
+    for name in ("least", "largest"):
+        assert numbers[name + "_of_layer", 0] == numbers[f"unmasked_{name}_of_layer", 0]
+    radius, imaginary = ([numbers[f"unmasked_{name}_of_layer", layer] for layer in range(3)] for name in ("radius", "imaginary"))
+    # Of the encoder Cog, a difference, and softmax of QQᵀ, whose eigenvalues are those of a symmetric matrix; of images Cog and centred.
+    assert imaginary[0][0] > 1e-3 > 1e-6 > imaginary[2][0] and imaginary[0][1] > 1e-3
+    assert radius[2][0] == pytest.approx(1, abs=1e-5) and radius[1][1] < 0.9 and radius[2][1] is None
+    assert len(tables["heads"]) == 4 + 2 + 4 + 2 * 4
+
+
 def test_symmetry_follows_from_the_weights(runs, inspect):
     names = ("softmax", "differential", "symmetric")
     numbers, tables, _ = inspect("symmetry", *names, "--text", TEXT)

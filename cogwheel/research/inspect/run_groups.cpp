@@ -16,10 +16,11 @@ namespace cogwheel::inspect {
 namespace {
 
 // The mechanism as it is called, and the layers around it.
-std::string with_ends(const std::string& mechanism, const tasks::language::LanguageModelOptions& options) {
-  if (options.first_softmax_layers == 0 && options.last_softmax_layers == 0) return mechanism;
-  return fmt::format("{}{}{} + {}", mechanism, between_softmax_layers, options.first_softmax_layers,
-                     options.last_softmax_layers);
+std::string with_ends(const std::string& mechanism, const runs::ModelOptions& model) {
+  const auto* const options = model.get_if<tasks::language::LanguageModelOptions>();
+  if (options == nullptr || (options->first_softmax_layers == 0 && options->last_softmax_layers == 0)) return mechanism;
+  return fmt::format("{}{}{} + {}", mechanism, between_softmax_layers, options->first_softmax_layers,
+                     options->last_softmax_layers);
 }
 
 }  // namespace
@@ -39,11 +40,11 @@ std::vector<RunGroup> groups_of(const std::vector<StudiedRun>& runs) {
     if (same == groups.end() && !kind.empty()) {
       groups.push_back({.name = kind, .title = kind, .said = kind, .runs = {run}});
     } else if (same == groups.end()) {
-      const tasks::language::LanguageModelOptions& options = config.model.as<tasks::language::LanguageModelOptions>();
-      const std::string title = mechanism_title(options.mechanism);
-      groups.push_back({.name = with_ends(options.mechanism, options),
-                        .title = with_ends(title, options),
-                        .said = with_ends(compare::title_in_sentence(title), options),
+      const std::string& mechanism = runs::common(config.model).mechanism;
+      const std::string title = mechanism_title(mechanism);
+      groups.push_back({.name = with_ends(mechanism, config.model),
+                        .title = with_ends(title, config.model),
+                        .said = with_ends(compare::title_in_sentence(title), config.model),
                         .runs = {run}});
     } else
       same->runs.push_back(run);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/head_name.h"
@@ -14,6 +15,9 @@
 #include "cogwheel/research/inspect/study.h"
 #include "cogwheel/research/inspect/study_numbers.h"
 #include "cogwheel/research/inspect/study_text.h"
+#include "cogwheel/runs/batch.h"
+#include "cogwheel/runs/named_pass.h"
+#include "cogwheel/runs/task.h"
 #include "cogwheel/tasks/language/language_model.h"
 
 namespace cogwheel::inspect {
@@ -42,38 +46,77 @@ constexpr Measured measured[] = {
     {"unmasked_second", "next |λ|", "the second largest |λ|, no key hidden", &Spectrum::second, true}};
 constexpr const char* of_layer = "_of_layer";
 
-// By layer, [heads, N, N], of layers with scores.
-std::map<std::int64_t, at::Tensor> maps_of(const StudiedRun& run, const at::Tensor& tokens) {
-  const torch::NoGradGuard no_gradient;
+// By layer, [heads, N, N].
+struct Maps {
+  std::map<std::int64_t, at::Tensor> masked = {}, unmasked = {};
+};
+
+Maps maps_of_language_model(const StudiedRun& run, std::int64_t tokens) {
   tasks::language::LanguageModelImpl& model = **run.model;
-  std::map<std::int64_t, at::Tensor> maps;
+  const at::Tensor row = token_row(run, tokens);
+  Maps maps;
   nn::Hooks hooks;
   for (std::size_t layer = 0; layer < model.layers().size(); ++layer)
     if (model.layers()[layer]->has_hook(nn::HookPlace::scores))
       hooks.read(
           nn::HookPlace::pattern,
-          [&](const nn::HookPoint& at, const at::Tensor& value) { maps[at.layer] = value[0].to(at::kDouble); },
+          [&](const nn::HookPoint& at, const at::Tensor& value) { maps.masked[at.layer] = value[0].to(at::kDouble); },
           static_cast<std::int64_t>(layer));
-  model.forward(tokens, {.hooks = &hooks});
-  if (maps.empty()) throw UsageError(expected_got(run.name, "layers of attention", model.options().mechanism));
+  model.forward(row, {.hooks = &hooks});
+  const std::vector<at::Tensor> unmasked = interpret::unmasked_attention(model, row);
+  for (std::size_t layer = 0; layer < unmasked.size(); ++layer)
+    if (unmasked[layer].defined()) maps.unmasked[static_cast<std::int64_t>(layer)] = unmasked[layer];
+  return maps;
+}
+
+// The first input of training by seed 0, which runs on the same data share.
+Maps maps_of_other_model(const StudiedRun& run) {
+  runs::TrainingOptions training = run.config.training;
+  training.seed = 0;
+  const runs::Batch batch = run.task->batch(*run.pass->module, training, {});
+  runs::PassInputs inputs;
+  std::int64_t length = 0;
+  for (const runs::PassInput& input : run.config.model.entry().inputs) {
+    const at::Tensor all = input.name == "tokens" || input.name == "images" ? batch.inputs
+                           : input.name == "segments"                       ? batch.segments
+                           : input.name == "lengths"                        ? batch.lengths
+                                                                            : at::Tensor();
+    if (all.defined())
+      inputs.insert(input.name, all.narrow(0, 0, 1));
+    else if (!input.optional)
+      throw UsageError(expected_got(run.name, "a language model, an encoder or a classifier of images",
+                                    "a run of the task " + run.config.task.name));
+    if (all.defined() && input.name == "lengths") length = all[0].item<std::int64_t>();
+  }
+  Maps maps;
+  nn::Hooks hooks;
+  hooks.read(nn::HookPlace::pattern, [&](const nn::HookPoint& at, const at::Tensor& value) {
+    const std::int64_t tokens = length > 0 ? length : value.size(-1);
+    maps.masked[at.layer] = value[0].narrow(-1, 0, tokens).narrow(-2, 0, tokens).to(at::kDouble);
+  });
+  run.pass->run(inputs, {.hooks = &hooks});
+  maps.unmasked = maps.masked;
   return maps;
 }
 
 void measure(NumbersByRun& numbers, pages::TextTable& heads, std::size_t at, const StudiedRun& run,
              std::int64_t tokens) {
-  const at::Tensor row = token_row(run, tokens);
-  const std::map<std::int64_t, at::Tensor> maps = maps_of(run, row);
-  const std::vector<at::Tensor> unmasked = interpret::unmasked_attention(**run.model, row);
+  const torch::NoGradGuard no_gradient;
+  const Maps maps = run.pass != nullptr ? maps_of_other_model(run) : maps_of_language_model(run, tokens);
+  if (maps.masked.empty())
+    throw UsageError(
+        expected_got(run.name, "layers of attention", runs::common(std::as_const(run.config.model)).mechanism));
   std::map<std::string, std::vector<double>> all;
-  for (const auto& [layer, of] : maps) {
+  for (const auto& [layer, of] : maps.masked) {
     std::map<std::string, std::vector<double>> of_heads;
-    const at::Tensor& whole = unmasked[static_cast<std::size_t>(layer)];
+    const auto whole = maps.unmasked.find(layer);
     for (std::int64_t head = 0; head < of.size(0); ++head) {
       const Spectrum masked = interpret::attention_spectrum(of[head]);
-      const Spectrum open = whole.defined() ? interpret::attention_spectrum(whole[head]) : Spectrum{};
+      const Spectrum open =
+          whole == maps.unmasked.end() ? Spectrum{} : interpret::attention_spectrum(whole->second[head]);
       std::vector<std::string> cells{run.name, head_name(layer, head)};
       for (const Measured& each : measured) {
-        if (each.unmasked && !whole.defined()) {
+        if (each.unmasked && whole == maps.unmasked.end()) {
           cells.emplace_back();
           continue;
         }
@@ -108,11 +151,9 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
       "hidden.",
       numbers.told(groups, "least"), numbers.told(groups, "largest"), numbers.told(groups, "unmasked_least"),
       numbers.told(groups, "unmasked_largest"));
-  result.tables = {
-      {"masked", table_of_groups("As the model has them, causal: mean over heads", groups, numbers, masked)},
-      {"unmasked",
-       table_of_groups("Of the same queries and keys with no key hidden: mean over heads", groups, numbers, unmasked)},
-      {"heads", heads, false}};
+  result.tables = {{"masked", table_of_groups("As the model has them: mean over heads", groups, numbers, masked)},
+                   {"unmasked", table_of_groups("With no key hidden: mean over heads", groups, numbers, unmasked)},
+                   {"heads", heads, false}};
   for (const auto& [title, least, largest] :
        {std::tuple{"as the model has them", "least_of_layer", "largest_of_layer"},
         std::tuple{"(A + Aᵀ)/2", "least_symmetric_of_layer", "largest_symmetric_of_layer"},
@@ -136,9 +177,11 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
        "symmetric part bounds xᵀAx, and σ₁ how much longer a vector can become."},
       {"The first query sees only itself,", "so 1, or −1, is always among the eigenvalues of softmax and Cog."},
       {"With no key hidden",
-       "the matrix is that of the same queries and keys, as an encoder's would be: of softmax 1 is "
-       "an eigenvalue and no other is larger, of centred attention 0 is in its place. No model "
-       "here was trained so. Layers with a window or ALiBi have no such matrix."},
+       "a language model's matrix is that of the same queries and keys, for which it was not trained: of softmax 1 is "
+       "an eigenvalue and no other is larger, of centred attention 0 is in its place. Layers with a window or ALiBi "
+       "have "
+       "no such matrix. An encoder hides nothing: both tables have its own."},
+      {"An encoder, or a classifier of images, reads", "the first row of its training data by seed 0, not the text."},
       {"Matrices grow with the text:", "compare at one number of tokens."}};
   return result;
 }
@@ -162,7 +205,8 @@ StudyEntry spectrum_study() {
           .parameters = {{{"tokens", {128}, {2, 1024}, "of the text, as far as it goes and the context holds them"}}},
           .run = spectrum::run,
           .reads_text = true,
-          .numbers = spectrum::declared()};
+          .numbers = spectrum::declared(),
+          .reads_any_model = true};
 }
 
 }  // namespace cogwheel::inspect

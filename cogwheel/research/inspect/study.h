@@ -14,6 +14,7 @@
 #include "cogwheel/runs/training/step_report.h"
 
 namespace cogwheel::runs {
+struct NamedPass;
 class Task;
 }  // namespace cogwheel::runs
 
@@ -33,11 +34,12 @@ struct StudiedRun {
   std::string
       kind;  // runs of one kind are seeds of one row; empty: those whose configurations differ in the seed alone
   runs::RunConfig config;
-  std::shared_ptr<tasks::language::LanguageModel> model;
+  std::shared_ptr<tasks::language::LanguageModel> model;  // null where `pass` is not
   std::shared_ptr<const text::Tokenizer> tokenizer = {};  // of text; none where the task has none
   std::vector<Token> text = {};                           // where the study reads one
   std::vector<runs::StepReport> history = {};             // of metrics.jsonl, those with statistics of heads
-  std::shared_ptr<const runs::Task> task = {};            // where the study reads what it holds out
+  std::shared_ptr<const runs::Task> task = {};            // where the study reads what it holds out, and with `pass`
+  std::shared_ptr<const runs::NamedPass> pass = {};       // of another model, where the study reads these
 };
 
 struct StudyTable {
@@ -78,7 +80,8 @@ struct StudyEntry {
   StudyResult (*run)(const LabParameters& parameters, const std::vector<StudiedRun>& runs);
   bool reads_text = false;  // one for all runs, in the tokens of each
   std::vector<StudyNumber> numbers = {};
-  bool reads_held_out = false;  // of the task of each run (held_out.h)
+  bool reads_held_out = false;   // of the task of each run (held_out.h)
+  bool reads_any_model = false;  // not language models alone
 };
 
 // In the order of studies.def.
