@@ -68,9 +68,12 @@ def test_writes_a_page_json_and_tables(study, cogwheel):
     assert page.count("change of the logit difference") >= 2 and "<script src" not in page and "http" not in page.split("<body")[1]
     assert "cogwheel inspect ioi softmax cog --set prompts=40" in page
     assert len(rows(study / "heads.csv")) == 8 and len(rows(study / "prompts.csv")) == 8 * 40
-    assert [table["name"] for table in results["tables"]] == ["models", "heads", "scores", "prompts"]
+    assert [table["name"] for table in results["tables"]] == ["models", "source", "heads", "scores", "prompts"]
     # Programs find numbers in both files.
-    models, heads, scores = results["tables"][:3]
+    models, source, heads, scores = results["tables"][:4]
+    positivity = models["columns"].index("positivity")
+    assert source["rows"][:2] == [["Cog of the paper", "L9H4", 0.78], ["softmax of the paper", "L9H11", -0.95]]
+    assert [row[2] for row in source["rows"][2:]] == [row[positivity] for row in models["rows"]]
     # Of mechanisms programs read the names, people the titles.
     assert [row["mechanism"] for row in rows(study / "models.csv")] == ["softmax", "cog"]
     assert "<td>Softmax</td>" in page and "<td>Cog</td>" in page and "<td>cog</td>" not in page
@@ -195,6 +198,12 @@ def test_ranks_of_trained_and_of_random_heads(cogwheel, study, work):
     assert len(spectra) == 2 * 4 * 15 * 15
     assert all((row["index"] == "1") <= (row["σ / σ₁"] == "1") for row in spectra)
     assert (work / "ranks/report.html").read_text().count("<h3>random: singular values") == 1
+    heads = [row for row in rows(work / "ranks/heads.csv") if (row["heads of"], row["matrix"]) == ("cog", "softmax, causal")]
+    by_layer = rows(work / "ranks/layers.csv")
+    for layer in (0, 1):
+        of = [float(row["effective rank"]) for row in heads if row["head"].startswith(f"L{layer}")]
+        assert float(by_layer[layer]["softmax, causal"]) == pytest.approx(sum(of) / len(of), rel=1e-3)
+    assert [row["heads of"] for row in rows(work / "ranks/source.csv")] == ["the notes", "cog"]
 
 
 def test_gallery_shows_every_head(cogwheel, study, work, browser):  # noqa: F811

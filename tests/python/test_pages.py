@@ -116,6 +116,8 @@ def page_of(folder, name):
         ("heads", ["two", "one", "many"], ["--text", HOSTILE[:60]]),
         ("ranks", ["two", "one"], ["--text", HOSTILE[:60]]),
         ("squashing", ["two", "one"], ["--set", "input=2", "--set", "tokens=16"]),
+        ("length", ["two", "one"], ["--set", "tokens=64"]),
+        ("spectrum", ["two", "one"], ["--text", HOSTILE[:60]]),
         ("gallery", ["one"], ["--text", "ab"]),
     ],
 )

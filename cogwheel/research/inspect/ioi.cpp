@@ -227,6 +227,9 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
   pages::TextTable points{
       "Prompts", {"run", "head", "prompt", "weight on IO", "weight on S", "writes IO", "writes S"}, {}};
   std::vector<BestHead> changes;
+  pages::TextTable source{"Positivity beside what the paper of Cog attention prints",
+                          {"run", "head", "positivity"},
+                          {{"Cog of the paper", "L9H4", "0.78"}, {"softmax of the paper", "L9H11", "-0.95"}}};
   std::vector<NumbersOfRuns> numbers;
   for (const StudyNumber& each : ioi_numbers()) numbers.push_back({.name = each.name, .values = {}});
   double null_deviation = 0;
@@ -282,6 +285,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
                              mean_of(head.to_io), weight_on_subject,      r.value,
                              positivity,          of(copying.bare, best), weight_on_subject * positivity};
     for (std::size_t number = 0; number < numbers.size(); ++number) numbers[number].values.push_back(of_run[number]);
+    source.rows.push_back({each.name, name, study_number(positivity)});
     changes.push_back({of(change, best), each.name + ", " + name});
     result.charts.push_back(scatter(fmt::format("{}, {}: what it reads and what it writes", each.name, name), head));
     result.figures.push_back(map_of_heads(
@@ -292,7 +296,8 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
   }
   result.numbers = std::move(numbers);
   result.answer = headline_of(std::move(changes));
-  result.tables = {{"models", summary}, {"heads", heads}, {"scores", looks}, {"prompts", points, false}};
+  result.tables = {
+      {"models", summary}, {"source", source}, {"heads", heads}, {"scores", looks}, {"prompts", points, false}};
   result.remarks = {
       {"Positivity is Σλ / Σ|λ| of the circuit from tokens read to logits written:",
        "1 copies what a head attends to, −1 deletes it. Under a negative weight the sign turns, and a head that copies "
@@ -313,7 +318,8 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
        "smaller at 100 prompts."},
       {"The heads of the paper of Cog attention (Lv et al. 2024):",
        "L9H4 (Cog) and L9H11 (softmax) of models with 12 layers of 12 heads; the release's map for Cog has L10H10 "
-       "(about −37 %) above L9H4 (about −29 %). These are other models, whose numbers differ."},
+       "(about −37 %) above L9H4 (about −29 %). These are other models, whose numbers differ. That 0.78 is L9H4's and "
+       "−0.95 L9H11's is inferred from its text."},
       {"The weight on S", "is the sum over both places where the subject is named."}};
   return result;
 }

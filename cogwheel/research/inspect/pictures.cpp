@@ -98,9 +98,9 @@ StudyEntry pictures_study() {
                            "to train the classifier anew; 0: the one that the first run keeps, or 1,500"},
                           {"seed", {1}, {0, 1e9}, "of the noise"}}},
           .run = pictures::run,
-          .language_models = false,
           .numbers = {{pictures::classifier_distance,
-                       "of drawn images from those of the data, in features of a classifier trained here"}}};
+                       "of drawn images from those of the data, in features of a classifier trained here"}},
+          .asks = Asked::read_by_the_study};
 }
 
 }  // namespace cogwheel::inspect

@@ -7,12 +7,15 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/head_name.h"
 #include "cogwheel/interpret/matrix_rank.h"
 #include "cogwheel/pages/headline.h"
+#include "cogwheel/research/inspect/run_groups.h"
 #include "cogwheel/research/inspect/study.h"
+#include "cogwheel/research/inspect/study_numbers.h"
 #include "cogwheel/research/inspect/study_text.h"
 #include "cogwheel/tasks/language/language_model.h"
 
@@ -23,6 +26,7 @@ namespace ranks {
 struct Head {
   std::string name;
   at::Tensor query, key;
+  std::int64_t layer = 0;
 };
 
 std::vector<Head> heads_of(const StudiedRun& run, std::int64_t tokens) {
@@ -46,7 +50,7 @@ std::vector<Head> heads_of(const StudiedRun& run, std::int64_t tokens) {
     const std::int64_t sharing = query.size(1) / key.size(1);
     for (std::int64_t head = 0; head < query.size(1); ++head)
       heads.push_back({sub_head_name(layer, head, query.size(1) / outputs.at(layer)), query.select(1, head),
-                       key.select(1, head / sharing)});
+                       key.select(1, head / sharing), layer});
   }
   if (heads.empty())
     throw UsageError(expected_got(run.name, "layers with queries and keys", model.options().mechanism));
@@ -101,6 +105,8 @@ std::vector<StudyNumber> numbers_of_matrices() {
   for (const auto& [matrix, name] : claimed_matrices) {
     all.push_back({std::string(name) + "_rank", std::string("numerical rank of ") + matrix + ", mean over heads"});
     all.push_back({std::string(name) + "_effective_rank", std::string("effective rank of ") + matrix});
+    all.push_back({std::string(name) + "_effective_rank_of_layer",
+                   std::string("effective rank of ") + matrix + ", mean over the heads of a layer", "layer, from 0"});
   }
   return all;
 }
@@ -122,7 +128,8 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
     return std::ranges::max(of.heads, {}, &interpret::MatrixRank::numerical).numerical;
   };
   const double norm = parameters.number("norm");
-  const auto measure = [&](const std::string& name, const std::vector<Head>& heads) {
+  NumbersByRun numbers(runs.size());
+  const auto measure = [&](const std::string& name, const std::vector<Head>& heads, std::optional<std::size_t> run) {
     std::vector<std::string> order;
     std::map<std::string, Summary> found;
     for (const Head& head : heads)
@@ -163,32 +170,52 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
     most_of_low = std::max({most_of_low, of_most(found.at("QKᵀ")), of_most(found.at("exp(QQᵀ) − I"))});
     const double rank = found.at("softmax").mean([](const interpret::MatrixRank& r) { return r.effective; });
     effective.push_back({name, rank, fmt::format("{:.3g}", rank)});
-    std::vector<double> of_run;
+    if (!run) return;
     for (const auto& [matrix, prefix] : claimed_matrices) {
-      of_run.push_back(found.at(matrix).mean([](const interpret::MatrixRank& r) { return r.numerical; }));
-      of_run.push_back(found.at(matrix).mean([](const interpret::MatrixRank& r) { return r.effective; }));
+      const Summary& of = found.at(matrix);
+      const std::string effective_rank = std::string(prefix) + "_effective_rank";
+      numbers.set(*run, std::string(prefix) + "_rank",
+                  of.mean([](const interpret::MatrixRank& r) { return r.numerical; }));
+      numbers.set(*run, effective_rank, of.mean([](const interpret::MatrixRank& r) { return r.effective; }));
+      std::map<std::int64_t, std::vector<double>> by_layer;
+      for (std::size_t head = 0; head < heads.size(); ++head)
+        by_layer[heads[head].layer].push_back(of.heads[head].effective);
+      for (const auto& [layer, ranks] : by_layer)
+        numbers.set(*run, effective_rank + "_of_layer", static_cast<double>(layer), mean_of_finite(ranks));
     }
-    return of_run;
   };
-  std::vector<NumbersOfRuns> numbers;
-  for (const auto& [matrix, name] : claimed_matrices)
-    for (const char* const rank : {"_rank", "_effective_rank"})
-      numbers.push_back({.name = std::string(name) + rank, .values = {}});
   for (const StudiedRun& each : runs) {
     const std::vector<Head> heads = heads_of(each, parameters.whole("tokens"));
     tokens = std::max(tokens, heads.front().query.size(0));
     if (&each == &runs.front())
-      measure("random", random_heads(heads.front().query.size(0), heads.front().query.size(1),
-                                     static_cast<std::uint64_t>(parameters.whole("seed")), std::ssize(heads)));
-    const std::vector<double> of_run = measure(each.name, heads);
-    for (std::size_t number = 0; number < numbers.size(); ++number) numbers[number].values.push_back(of_run[number]);
+      measure("random",
+              random_heads(heads.front().query.size(0), heads.front().query.size(1),
+                           static_cast<std::uint64_t>(parameters.whole("seed")), std::ssize(heads)),
+              std::nullopt);
+    measure(each.name, heads, static_cast<std::size_t>(&each - runs.data()));
   }
   result.answer = fmt::format(
       "Of {} tokens, QKᵀ and exp(QQᵀ) − I have rank {} at most, in trained heads as in random ones, and softmax an "
       "effective rank of {}.",
       tokens, most_of_low, pages::told(effective));
-  result.numbers = std::move(numbers);
-  result.tables = {{"ranks", summary}, {"heads", each_head, false}, {"spectra", spectra, false}};
+  const std::vector<RunGroup> groups = groups_of(runs);
+  pages::TextTable source{"Beside what the notes on the symmetric transformer show of a talk",
+                          {"heads of", "QKᵀ, numerical rank", "softmax, rank", "softmax, effective rank"},
+                          {{"the notes", "128", "300", ""}}};
+  for (const RunGroup& group : groups)
+    source.rows.push_back({group.name, numbers.cell(group, "score_rank"), numbers.cell(group, "softmax_rank"),
+                           numbers.cell(group, "softmax_effective_rank")});
+  result.tables = {{"ranks", summary},
+                   {"layers", table_by_place("Effective rank by layer, mean over heads", "layer", groups, numbers,
+                                             {{"QKᵀ", "score_effective_rank_of_layer"},
+                                              {"QQᵀ", "gram_effective_rank_of_layer"},
+                                              {"softmax", "softmax_effective_rank_of_layer"},
+                                              {"softmax, causal", "causal_softmax_effective_rank_of_layer"},
+                                              {"Cog, causal", "causal_cog_effective_rank_of_layer"}})},
+                   {"source", source},
+                   {"heads", each_head, false},
+                   {"spectra", spectra, false}};
+  result.numbers = std::move(numbers).all();
   result.remarks = {
       {"A matrix function is I plus low rank:",
        "f(A) = f(0) I + Q g(M) Qᵀ with g(x) = (f(x) − f(0)) / x and M = QᵀQ. exp(A) itself has full rank, exp(A) − I "
@@ -200,7 +227,10 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
        "the exponential of each entry, softmax and Cog are not functions of the matrix. Their rank is found, not "
        "derived; the "
        "numerical rank counts directions above rounding, the effective and the stable one those that carry weight."},
-      {"QQᵀ has no negative eigenvalue,", "which does not make its entries, or those of exp(QQᵀ), positive."}};
+      {"QQᵀ has no negative eigenvalue,", "which does not make its entries, or those of exp(QQᵀ), positive."},
+      {"The notes' 128 and about 300",
+       "are read from a picture, which tells neither the number of tokens nor which rank "
+       "is meant; 128 is the usual width of a head."}};
   return result;
 }
 

@@ -40,7 +40,8 @@ std::vector<RunGroup> groups_of(const std::vector<StudiedRun>& runs) {
     if (same == groups.end() && !kind.empty()) {
       groups.push_back({.name = kind, .title = kind, .said = kind, .runs = {run}});
     } else if (same == groups.end()) {
-      const std::string mechanism = runs::common(config.model).mechanism, title = mechanism_title(mechanism);
+      const std::string& mechanism = runs::common(config.model).mechanism;
+      const std::string title = mechanism_title(mechanism);
       groups.push_back({.name = with_ends(mechanism, config.model),
                         .title = with_ends(title, config.model),
                         .said = with_ends(compare::title_in_sentence(title), config.model),

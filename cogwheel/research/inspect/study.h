@@ -14,6 +14,11 @@
 #include "cogwheel/runs/configuration/run_config.h"
 #include "cogwheel/runs/training/step_report.h"
 
+namespace cogwheel::runs {
+struct NamedPass;
+class Task;
+}  // namespace cogwheel::runs
+
 namespace cogwheel::tasks::language {
 class LanguageModel;
 }  // namespace cogwheel::tasks::language
@@ -35,6 +40,8 @@ struct StudiedRun {
   std::shared_ptr<const text::Tokenizer> tokenizer = {};       // of text; none where the task has none
   std::vector<Token> text = {};                                // where the study reads one
   std::vector<runs::StepReport> history = {};                  // of metrics.jsonl, those with statistics of heads
+  std::shared_ptr<const runs::Task> task = {};       // where the study reads what it holds out, and with `pass`
+  std::shared_ptr<const runs::NamedPass> pass = {};  // of another model, where the study asks these
 };
 
 struct StudyTable {
@@ -46,7 +53,7 @@ struct StudyTable {
 // What a study gives of each run as a number, for claims of experiments: "heads.lambda@2".
 struct StudyNumber {
   std::string name, meaning;
-  std::string place = {};  // at what it is taken, "layer" (from 1) or "n"; empty: once of each run
+  std::string place = {};  // at what it is taken, "layer, from 0" or "n"; empty: once of each run
 };
 
 // Its values; NaN where a run has none.
@@ -66,6 +73,9 @@ struct StudyResult {
   std::vector<NumbersOfRuns> numbers = {};                        // those that the entry declares
 };
 
+// Which models a study asks. Any: others than language models by their pass; those of one task it may read itself.
+enum class Asked { language_models, any_models, read_by_the_study };
+
 struct StudyEntry {
   std::string name;      // as studies.def has it
   std::string title;     // of the page
@@ -74,8 +84,9 @@ struct StudyEntry {
   // Throws UsageError for a run that it can ask nothing.
   StudyResult (*run)(const LabParameters& parameters, const std::vector<StudiedRun>& runs);
   bool reads_text = false;      // one for all runs, in the tokens of each
-  bool language_models = true;  // are asked; else others, which the study reads itself
   std::vector<StudyNumber> numbers = {};
+  bool reads_held_out = false;   // of the task of each run (held_out.h)
+  Asked asks = Asked::language_models;
 };
 
 // In the order of studies.def.

@@ -74,6 +74,11 @@ runs::Batch SampledTask::batch(const torch::nn::Module& model, const runs::Train
               trained_at(place.batches, difficulty(context).trained));
 }
 
+runs::Batch SampledTask::held_out_sequences(const torch::nn::Module& model, std::int64_t count) const {
+  const std::int64_t context = context_of(model);
+  return draw(0, evaluated_, 0, count, context, difficulty(context).trained);
+}
+
 runs::MeasuredValues SampledTask::evaluate(torch::nn::Module& model, const runs::TrainingOptions& training,
                                            runs::EvaluationPart part, nn::StatisticsOfHeads* heads) const {
   const std::int64_t context = context_of(model), tokens = window(context);

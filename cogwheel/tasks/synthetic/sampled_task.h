@@ -37,6 +37,8 @@ class SampledTask : public language::LanguageModelTask {
                            const runs::ThoroughInspection*) const override;
   std::shared_ptr<const runs::Task> limited(std::int64_t evaluated_tokens) const override;
   std::shared_ptr<const runs::Task> for_tuning() const override;
+  // The first of the sequences on which a model is measured.
+  runs::Batch held_out_sequences(const torch::nn::Module& model, std::int64_t count) const;
 
  protected:
   // Which of the sequences: no two parts share one by more than chance.
