@@ -7,8 +7,8 @@
 
 #include "cogwheel/nn/model_holder.h"
 #include "cogwheel/research/labs/lab.h"
+#include "cogwheel/research/labs/lecture/word_errors.h"
 #include "cogwheel/research/labs/trained_models.h"
-#include "cogwheel/research/labs/word_errors.h"
 #include "cogwheel/tasks/translation/translation_scores.h"
 #include "cogwheel/tasks/translation/translations.h"
 

@@ -2,7 +2,7 @@
 // Sompolinsky, "Storing Infinite Numbers of Patterns in a Spin-Glass Model of Neural Networks" (1985): up to
 // P/d = 0.138 for d → ∞. In one step a bit fails with the probability Q(√(d/P)), if W_ii = 0; a diagonal that is kept
 // adds P/d to the signal, Q((1 + P/d) √(d/P)).
-#include "cogwheel/research/labs/hopfield_network.h"
+#include "cogwheel/research/labs/lecture/hopfield_network.h"
 
 #include <fmt/format.h>
 
