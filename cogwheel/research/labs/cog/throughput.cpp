@@ -30,6 +30,7 @@ LabParameters parameters() {
        {"width", {64}, {8, 256}, "of a head"},
        {"causal", {1}, {0, 1}, "1: a token sees those up to itself"},
        {"repeats", {2}, {1, 1000}, "rounds in which softmax and Cog take turns; the fastest counts"},
+       {"seconds", {1}, {0, 60}, "that these rounds take at least", LabParameter::Kind::real},
        {"seed", {1}, {0, 1e15}, "of the random numbers"}}};
 }
 
@@ -127,7 +128,8 @@ LabResult run(const LabParameters& given, const LabHost& host) {
       const auto work = [&](const std::string& mechanism) {
         return [&, mechanism] { pass(kind.form, kind.backward ? tensors : plain, mechanism, causal, kind.backward); };
       };
-      const std::vector<double> seconds = fastest_in_turns({work("softmax"), work("cog")}, given.whole("repeats"));
+      const std::vector<double> seconds =
+          fastest_in_turns({work("softmax"), work("cog")}, given.whole("repeats"), given.number("seconds"));
       const auto bytes = [&](const std::string& mechanism) {
         const PeakBytes peak;
         work(mechanism)();

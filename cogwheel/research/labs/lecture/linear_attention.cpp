@@ -31,6 +31,7 @@ LabParameters parameters() {
            {"checked", {512}, {8, 2048}, "N at which all ways are compared"},
            {"rank_tokens", {256}, {16, 1024}, "N of the matrix whose rank is counted"},
            {"repeats", {5}, {1, 1000}, "rounds in which the ways take turns; the fastest counts"},
+           {"seconds", {1}, {0, 60}, "that these rounds take at least", LabParameter::Kind::real},
            {"seed", {1}, {0, 1e15}, "of the random numbers"}}};
 }
 
@@ -115,7 +116,7 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
     const Tokens t = draw_tokens(length, width, at::kFloat, draws);
     std::vector<std::function<void()>> works;
     for (const Way& way : ways()) works.emplace_back([&t, &way] { way.run(t); });
-    const std::vector<double> fastest = fastest_in_turns(works, given.whole("repeats"));
+    const std::vector<double> fastest = fastest_in_turns(works, given.whole("repeats"), given.number("seconds"));
     for (std::size_t i = 0; i < fastest.size(); ++i) seconds[i].push_back(fastest[i]);
   }
   // Growth is that of the longer half, where what every call costs counts least.

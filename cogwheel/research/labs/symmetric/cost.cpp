@@ -25,6 +25,7 @@ LabParameters parameters() {
            {"tokens", {256}, {8, 4096}, "of a text whose time is taken"},
            {"batch", {2}, {1, 64}, "texts"},
            {"repeats", {10}, {1, 1000}, "rounds in which the layers take turns; the fastest counts"},
+           {"seconds", {1}, {0, 60}, "that these rounds take at least", LabParameter::Kind::real},
            {"seed", {1}, {0, 1e15}, "of the random numbers"}}};
 }
 
@@ -90,8 +91,10 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
     });
     backward.emplace_back([&] { torch::autograd::grad({layer->forward(x).sum()}, layer->parameters()); });
   }
-  const std::vector<double> forward_seconds = fastest_in_turns(forward, given.whole("repeats")),
-                            backward_seconds = fastest_in_turns(backward, given.whole("repeats"));
+  const std::vector<double> forward_seconds =
+                                fastest_in_turns(forward, given.whole("repeats"), given.number("seconds")),
+                            backward_seconds =
+                                fastest_in_turns(backward, given.whole("repeats"), given.number("seconds"));
 
   LabResult result{.answer = "", .findings = {}, .timed = true};
   pages::TextTable table{"Parameters, and the time of a layer",

@@ -23,7 +23,7 @@ LabParameters parameters() {
   using enum LabParameter::Kind;
   return {{{"width", {16}, {2, 128}, "d, of a query"},
            {"tokens", {128}, {8, 1024}, "N"},
-           {"deviations", {0.5, 1, 2}, {0.05, 5}, "standard deviations of the scores q·k, rising", real, true},
+           {"deviations", {0.1, 0.5, 1, 2}, {0.05, 5}, "standard deviations of the scores q·k, rising", real, true},
            {"features",
             {16, 32, 64, 128, 256, 512, 1024, 2048},
             {2, 65536},
@@ -48,7 +48,8 @@ void check(const LabParameters& given) {
 struct Errors {
   std::vector<double> positive, waves, taylor;
   std::vector<double> rows;  // of positive features: half the mean of Σ_j |â_ij − a_ij| of rows divided by their sums
-  std::vector<double> singular;  // √(Σ_{k>m} σ²) / √Σσ²: the least error of any m features
+  std::vector<double> singular;       // √(Σ_{k>m} σ²) / √Σσ²: the least error of any m features
+  std::vector<double> singular_rows;  // the same of the weights: rows divided by their sums
   double spread = 0;  // of positive features: mean squared relative error of an entry, times m, over its formula
 };
 
@@ -57,6 +58,16 @@ double relative(const at::Tensor& found, const at::Tensor& truth) {
 }
 
 at::Tensor rows_of(const at::Tensor& matrix) { return matrix / matrix.sum(-1, true); }
+
+// By the rank, from 1 on: Eckart and Young (1936).
+std::vector<double> least_errors(const at::Tensor& matrix) {
+  const at::Tensor squares = at::linalg_svdvals(matrix).square();
+  const at::Tensor left = (squares.sum() - squares.cumsum(0)).clamp_min(0);
+  std::vector<double> errors;
+  for (std::int64_t rank = 0; rank < squares.size(0); ++rank)
+    errors.push_back(std::sqrt((left[rank] / squares.sum()).item<double>()));
+  return errors;
+}
 
 Errors draw(const LabParameters& given, double deviation, std::uint64_t part) {
   Draws draws(static_cast<std::uint64_t>(given.whole("seed")), part);
@@ -95,10 +106,7 @@ Errors draw(const LabParameters& given, double deviation, std::uint64_t part) {
     sum = sum + term;
     errors.taylor.push_back(relative(sum, truth));
   }
-  const at::Tensor squares = at::linalg_svdvals(truth).square();
-  const at::Tensor left = (squares.sum() - squares.cumsum(0)).clamp_min(0);
-  for (std::int64_t rank = 0; rank < tokens; ++rank)
-    errors.singular.push_back(std::sqrt((left[rank] / squares.sum()).item<double>()));
+  errors.singular = least_errors(truth), errors.singular_rows = least_errors(rows_of(truth));
   return errors;
 }
 
@@ -110,7 +118,7 @@ double taylor_features(std::int64_t width, std::int64_t degree) {
 }
 
 struct MeanErrors {
-  std::vector<double> positive, waves, rows, taylor, singular;
+  std::vector<double> positive, waves, rows, taylor, singular, singular_rows;
   Mean spread;
   std::vector<double> slopes;  // of log error on log m, positive features, of each draw
 };
@@ -128,6 +136,7 @@ MeanErrors mean_errors(const std::vector<Errors>& draws, const std::vector<doubl
   means.rows = mean([](const Errors& each) { return each.rows; });
   means.taylor = mean([](const Errors& each) { return each.taylor; });
   means.singular = mean([](const Errors& each) { return each.singular; });
+  means.singular_rows = mean([](const Errors& each) { return each.singular_rows; });
   std::vector<double> spreads, x;
   for (const double count : counts) x.push_back(std::log(count));
   for (const Errors& each : draws) {
@@ -165,14 +174,15 @@ LabResult run(const LabParameters& given, const LabHost& host) {
       {"scores scatter by", "m", "positive", "sine and cosine", "weights, positive", "least of any m features"},
       {}},
       needed{fmt::format("Features for an error of {:g}", given.number("error")),
-             {"scores scatter by", "positive", "sine and cosine", "Taylor (degree)", "least of any"},
+             {"scores scatter by", "positive", "sine and cosine", "Taylor (degree)", "least of any",
+              "least of any, weights"},
              {}};
   std::vector<double> ranks, degrees;
   for (std::int64_t rank = 1; rank <= tokens; ++rank) ranks.push_back(static_cast<double>(rank));
   for (std::int64_t degree = 1; degree <= given.whole("degrees"); ++degree)
     degrees.push_back(static_cast<double>(degree));
   const auto count_text = [](double count) { return count > 0 ? number_for_readers(count) : std::string("more"); };
-  double least = 0, positive_needed = 0;
+  double least = 0, least_rows = 0, positive_needed = 0;
   for (std::size_t size = 0; size < deviations.size(); ++size) {
     const MeanErrors means = mean_errors(errors[size], counts);
     const std::string of = fmt::format("scores of {:g}", deviations[size]);
@@ -193,13 +203,14 @@ LabResult run(const LabParameters& given, const LabHost& host) {
                             rank <= means.singular.size() ? fmt::format("{:.4f}", means.singular[rank - 1]) : "0"});
     }
     const double error = given.number("error"), degree = enough(degrees, means.taylor, error);
+    least_rows = enough(ranks, means.singular_rows, error);
     least = enough(ranks, means.singular, error), positive_needed = enough(counts, means.positive, error);
     needed.rows.push_back(
         {fmt::format("{:g}", deviations[size]), count_text(positive_needed),
          count_text(enough(counts, means.waves, error)),
          degree > 0 ? fmt::format("{} ({})", number_for_readers(taylor_features(width, std::llround(degree))), degree)
                     : std::string("more"),
-         count_text(least)});
+         count_text(least), count_text(least_rows)});
     result.findings.push_back(
         {fmt::format("Error of the matrix with as many positive features as tokens, or the nearest m, {}", of), nobody,
          shown, 0, 0, [&] {
@@ -214,6 +225,11 @@ LabResult run(const LabParameters& given, const LabHost& host) {
         {fmt::format("Least features for an error of {:g}, of {} tokens (the notes: still of low rank), {}", error,
                      tokens, of),
          direction, at_most, static_cast<double>(tokens) / 2, 0, least > 0 ? least : static_cast<double>(tokens)});
+    result.findings.push_back(
+        {fmt::format("The same of the weights, rows divided by their sums, {}", of), direction, at_most,
+         static_cast<double>(tokens) / 2, 0, least_rows > 0 ? least_rows : static_cast<double>(tokens),
+         "A token's largest product is that with itself, so that weights come near to the identity as "
+         "scores grow, which has full rank."});
     std::vector<double> expected;
     for (const double count : counts) expected.push_back(means.positive.front() * std::sqrt(counts.front() / count));
     pages::ChartSeries best{.name = "least of any m", .x = {}, .y = {}, .points = false};
@@ -229,13 +245,17 @@ LabResult run(const LabParameters& given, const LabHost& host) {
                     best}});
   }
   result.tables = {needed, table};
+  const auto or_more = [&](double count, double most) {
+    return count > 0 ? number_for_readers(count) : "more than " + number_for_readers(most);
+  };
   result.answer = fmt::format(
       "They can, at a price that grows with the scores: where these scatter by {:g}, {} features are the least that "
       "any "
-      "approximation of {} tokens takes for an error of {:g}, and positive random ones need {}.",
-      deviations.back(), count_text(least), tokens, given.number("error"),
-      positive_needed > 0 ? number_for_readers(positive_needed)
-                          : fmt::format("more than {}", number_for_readers(counts.back())));
+      "approximation of the matrix of {} tokens takes for an error of {:g}, {} the least for its weights, and positive "
+      "random "
+      "ones need {}.",
+      deviations.back(), or_more(least, static_cast<double>(tokens)), tokens, given.number("error"),
+      or_more(least_rows, static_cast<double>(tokens)), or_more(positive_needed, counts.back()));
   result.assumptions = {
       {"Queries are random.",
        "Normal, and keys are the queries, as in the notes. Trained ones lie nearer to each other, which "

@@ -181,7 +181,7 @@ LabResult run(const LabParameters& given, const LabHost& host) {
   for (std::size_t length = 0; length < lengths.size(); ++length)
     log_length.push_back(std::log(x[length])), log_ratio.push_back(std::log(mean_of(values(length, softmax)).value));
   result.findings.push_back(
-      {"Softmax: slope of log (signal/noise) on log L", ours, near, -0.5, 0.05, fit_line(log_length, log_ratio).slope});
+      {"Softmax: slope of log (signal/noise) on log L", ours, near, -0.5, 0.1, fit_line(log_length, log_ratio).slope});
   result.findings.push_back(
       {fmt::format("Measured over expected, of all maps at its farthest, {}", far), ours, near, 1, 0.1, 1 + worst});
   const double whole = mean_of(values(lengths.size() - 1, gain(shared.size() - 1))).value,
