@@ -81,15 +81,13 @@ std::string command_of(const reproduce::ReproductionRequest& request) {
 }
 
 // The numbers beside each other, one a line, and why they differ where they do.
-void print_findings(const labs::LabResult& result) {
+void print_findings(const labs::LabResult& result, const reproduce::SourceName& source) {
   for (const labs::Finding& finding : result.findings) {
-    const std::optional<bool> agrees = finding.agrees();
-    fmt::print("{}  {}: {}{}\n",
-               !agrees   ? "   "
-               : *agrees ? "yes"
-                         : "no ",
-               finding.what, finding.ours_text(),
-               agrees ? fmt::format(", expected {} ({})", finding.expected_text(), finding.whose_text()) : "");
+    const bool compared = finding.verdict().has_value();
+    fmt::print(
+        "{:<3}  {}: {}{}\n", compared ? reproduce::agreement_word(finding) : "", finding.what, finding.ours_text(),
+        compared ? fmt::format(", expected {} ({})", finding.expected_text(), finding.whose_text(source.possessive))
+                 : "");
   }
   fmt::print("\n{}\n", result.answer);
   for (const labs::Finding& finding : result.findings)
@@ -131,8 +129,8 @@ void reproduce_lab(const Experiment& found, const ReproduceArguments& arguments)
                                              .seconds = seconds_since(begin)};
   write_file(folder.path / reproduce::reproduction_json_file, reproduce::reproduction_json(reproduction));
   write_file(folder.path / reproduce::reproduction_page_file, reproduce::reproduction_page(reproduction));
-  print_findings(reproduction.result);
-  fmt::print("{}\n{}\n", reproduce::agreement(reproduction.result),
+  print_findings(reproduction.result, *reproduction.experiment.source);
+  fmt::print("{}\n{}\n", reproduce::agreement(reproduction.result, *reproduction.experiment.source),
              (folder.path / reproduce::reproduction_page_file).string());
 }
 

@@ -1,11 +1,9 @@
-// An argument of the lecture (docs/references.md) as an experiment: what it asks, what it assumes, what it lets one
-// expect beside what was found here, and what shows them. A lab is a function of its parameters, the seed among them;
-// pages and files are made elsewhere (research/reproduce/reproduction.h).
+// An argument of one of the sources (docs/references.md) as an experiment: what it asks, what it assumes, what the
+// source lets one expect beside what was found here, and what shows them. A lab is a function of its parameters, the
+// seed among them; pages and files are made elsewhere (research/reproduce/reproduction.h).
 #pragma once
 #include <functional>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,42 +12,9 @@
 #include "cogwheel/pages/exhibits.h"
 #include "cogwheel/pages/line_chart.h"
 #include "cogwheel/pages/matrix_map.h"
+#include "cogwheel/research/labs/finding.h"
 
 namespace cogwheel::labs {
-
-// What is expected, who expects it, and the number found.
-struct Finding {
-  enum class Relation {
-    near,     // within `tolerance` of what is expected; how near is always our choice
-    at_most,  // what is expected is a bound
-    above,    // larger than this
-    shown,    // nothing is expected of these parameters
-  };
-  enum class Whose {
-    printed,    // the lecture has the number
-    follows,    // from a formula of the lecture, or from what it cites
-    direction,  // the lecture says which of two is larger, and not by how much
-    ours,       // a threshold of our own, where the lecture has words alone, or a formula that it does not have
-    nobody,     // of what is shown
-  };
-
-  std::string what;
-  Whose whose = Whose::nobody;
-  Relation relation = Relation::near;
-  double expected = 0, tolerance = 0;
-  double ours = 0;
-  std::string remark = {};  // why the two differ, or what to mind
-
-  // "near", …, as files have it; and back, of another name `shown`.
-  static std::string relation_name(Relation relation);
-  static Relation find_relation(std::string_view name);
-
-  // Absent where there is nothing to agree with. A number that is not finite agrees with none.
-  std::optional<bool> agrees() const;
-  std::string expected_text() const;  // "0.138 ± 0.01", "at most 0.05", "above 0"; "–" of what is shown
-  std::string whose_text() const;     // "the lecture's number", …; "–" of nobody
-  std::string ours_text() const;
-};
 
 struct LabResult {
   std::string answer;  // in a sentence or two, beside the question
@@ -80,8 +45,5 @@ struct LabEntry {
   // Throws UsageError for parameters that do not fit each other, before anything is written.
   void (*check)(const LabParameters& parameters) = [](const LabParameters&) {};
 };
-
-// A number for a reader: whole ones in groups of three digits, others with four digits.
-std::string number_for_readers(double value);
 
 }  // namespace cogwheel::labs

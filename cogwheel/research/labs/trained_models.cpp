@@ -62,13 +62,18 @@ std::vector<LabParameter> training_parameters(double steps, double batch, double
           {"seed", {1}, {0, 1e15}, "of the random numbers"}};
 }
 
+LabParameter seeds_parameter() {
+  return {"seeds", {3}, {1, 100}, "runs, of seed, seed + 1, …; their spread gives the intervals"};
+}
+
 LabModel toy_translation(const std::string& name, tasks::translation::SequenceToSequenceOptions model,
-                         std::int64_t distance, const LabParameters& given) {
+                         std::int64_t distance, const LabParameters& given, std::int64_t run) {
   LabModel made{.name = name, .config = {}};
   model.context = tasks::translation::ToyLanguage{distance}.longest() + 1;
   made.config.task = {"translation", {{"distance", distance}, {"label_smoothing", 0.1}}};
   made.config.model = std::move(model);
   made.config.training = training_options(given);
+  made.config.training.seed += static_cast<std::uint64_t>(run);
   return made;
 }
 

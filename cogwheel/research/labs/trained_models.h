@@ -29,9 +29,13 @@ runs::TrainingOptions training_options(const LabParameters& given);
 // The parameters that `training_options` reads, with these defaults.
 std::vector<LabParameter> training_parameters(double steps, double batch, double learning_rate);
 
-// A sequence-to-sequence model of a toy language whose words move by `distance`, trained as the parameters say.
+// How many runs of each model a lab trains, of seeds that follow each other.
+LabParameter seeds_parameter();
+
+// A sequence-to-sequence model of a toy language whose words move by `distance`, trained as the parameters say, with
+// the `run`-th seed from theirs on.
 LabModel toy_translation(const std::string& name, tasks::translation::SequenceToSequenceOptions model,
-                         std::int64_t distance, const LabParameters& given);
+                         std::int64_t distance, const LabParameters& given, std::int64_t run = 0);
 
 // In the order of `models`. Throws what make_task throws, and Error where a loss is not finite.
 std::vector<TrainedModel> train_models(const std::vector<LabModel>& models, const LabHost& host);

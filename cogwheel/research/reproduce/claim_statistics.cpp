@@ -162,18 +162,6 @@ void say_what_seeds_show(const TestedClaim& claim, const Sample& sample, double 
 
 }  // namespace
 
-std::string_view verdict_name(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::agrees:
-      return "agrees";
-    case Verdict::contradicts:
-      return "contradicts";
-    case Verdict::cannot_tell:
-      break;
-  }
-  return "cannot tell";
-}
-
 double power_of_t_test(double distance, std::int64_t count, double level) {
   return power_of_difference(distance, count, level);
 }

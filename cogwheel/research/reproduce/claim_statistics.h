@@ -3,14 +3,14 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
+
+#include "cogwheel/research/labs/verdict.h"
 
 namespace cogwheel::reproduce {
 
-enum class Verdict { agrees, contradicts, cannot_tell };
-
-std::string_view verdict_name(Verdict verdict);  // "agrees", "contradicts", "cannot tell"
+using labs::Verdict;
+using labs::verdict_name;
 
 // A claim about a number of which each seed gives one value; most are differences between two rows of one seed.
 struct TestedClaim {

@@ -10,7 +10,8 @@
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/pages/document.h"
 #include "cogwheel/pages/html.h"
-#include "cogwheel/research/labs/lab.h"
+#include "cogwheel/research/labs/finding.h"
+#include "cogwheel/research/reproduce/source_name.h"
 
 namespace cogwheel::reproduce {
 namespace {
@@ -22,16 +23,20 @@ constexpr const char *agreeing = "agrees", *contradicting = "contradicts", *unde
 // Those that somebody expects something of.
 void add_findings(const Json& findings, IndexedExperiment& experiment) {
   for (const Json& finding : findings) {
-    if (!finding.at("agrees").is_boolean()) continue;
-    const labs::Finding read{.what = finding.at("what").get<std::string>(),
-                             .relation = labs::Finding::find_relation(finding.at("relation").get<std::string>()),
-                             .expected = finding.at("expected").get<double>(),
-                             .tolerance = finding.value("tolerance", 0.0),
-                             .ours = finding.at("ours").is_number() ? finding.at("ours").get<double>() : std::nan("")};
+    const bool told = finding.at("agrees").is_boolean();
+    if (!told && !(finding.contains("verdict") && finding.at("verdict").is_string())) continue;
+    labs::Finding read{.what = finding.at("what").get<std::string>(),
+                       .relation = labs::Finding::find_relation(finding.at("relation").get<std::string>()),
+                       .expected = finding.at("expected").get<double>(),
+                       .tolerance = finding.value("tolerance", 0.0),
+                       .ours = finding.at("ours").is_number() ? finding.at("ours").get<double>() : std::nan("")};
+    if (finding.contains("interval")) read.interval = finding.at("interval").get<double>();
     experiment.lines.push_back({.claim = read.what,
                                 .expected = read.expected_text(),
                                 .found = read.ours_text(),
-                                .verdict = finding.at("agrees").get<bool>() ? agreeing : contradicting});
+                                .verdict = !told                              ? undecided
+                                           : finding.at("agrees").get<bool>() ? agreeing
+                                                                              : contradicting});
   }
 }
 
@@ -112,7 +117,8 @@ IndexedExperiment parse_indexed(std::string_view text, std::string_view what) {
                                  .created = json.at("created").get<std::string>(),
                                  .seconds = json.at("seconds").get<double>()};
     if (schema == 2) {
-      experiment.source = "S2, " + json.at("section").get<std::string>();
+      experiment.source =
+          std::string(source_name(experiment.name, what).document) + ", " + json.at("section").get<std::string>();
       add_findings(json.at("findings"), experiment);
     } else {
       const Json& source = json.at("source");

@@ -12,7 +12,7 @@ struct IndexLine {
 
 struct IndexedExperiment {
   std::string name;    // "s1/convergence"
-  std::string source;  // "S1, Table 4", or the section of the lecture
+  std::string source;  // "S1, Table 4", or the section
   std::string question;
   std::string answer;
   std::string created;

@@ -42,10 +42,16 @@ LabExperiment parse_lab_experiment(std::string_view text, const std::string& nam
   const toml::table given = runs::parse_toml(text, what);
   StrictTable keys(given, what);
   const std::string name_of_lab = keys.text("lab").value_or(""), section = keys.text("section").value_or("");
+  const std::vector<std::string> items = keys.texts("items");
   const toml::table* const parameters = keys.table("parameters");
   keys.finish();
   const labs::LabEntry& lab = labs::find_lab(name_of_lab, keys.what("lab"));
-  LabExperiment experiment{.name = name, .section = section, .lab = &lab, .parameters = lab.parameters};
+  LabExperiment experiment{.name = name,
+                           .source = &source_name(name, what),
+                           .section = section,
+                           .items = items,
+                           .lab = &lab,
+                           .parameters = lab.parameters};
   if (parameters != nullptr)
     for (const auto& [key, node] : *parameters) experiment.parameters.set(key.str(), value_text_of(node), what);
   return experiment;
@@ -60,51 +66,61 @@ void set_parameters(LabExperiment& experiment, const std::vector<std::string>& a
 
 namespace {
 
-// Of the findings that somebody expects something of, how many agree, and what does not.
+// Of the findings that somebody expects something of, how many agree, what does not, and what cannot be told.
 struct Counted {
   int compared = 0, agreed = 0;
-  std::string others;
+  std::string others, untold;
 
-  void add(const labs::Finding& finding, bool agrees) {
-    ++compared, agreed += agrees ? 1 : 0;
-    if (!agrees) others += (others.empty() ? "" : "; ") + finding.what;
+  void add(const labs::Finding& finding, labs::Verdict verdict) {
+    ++compared, agreed += verdict == labs::Verdict::agrees ? 1 : 0;
+    if (verdict == labs::Verdict::agrees) return;
+    std::string& list = verdict == labs::Verdict::contradicts ? others : untold;
+    list += (list.empty() ? "" : "; ") + finding.what;
   }
   // "All 3 numbers compared agree with the lecture." `one`, `all` and `some`: of one number, of all ("Both", "All 3"),
-  // and of some of them.
-  std::string text(std::string_view one, std::string_view all, std::string_view some) const {
+  // and of some of them; `called` is who they agree with.
+  std::string text(std::string_view one, std::string_view all, std::string_view some, std::string_view called) const {
     if (agreed == compared)
-      return compared == 1 ? std::string(one)
-                           : fmt::format(fmt::runtime(all), compared == 2 ? "Both" : fmt::format("All {}", compared));
-    return fmt::format(fmt::runtime(some), agreed, compared) + " Not so: " + others + ".";
+      return compared == 1
+                 ? fmt::format(fmt::runtime(one), called)
+                 : fmt::format(fmt::runtime(all), compared == 2 ? "Both" : fmt::format("All {}", compared), called);
+    std::string told = fmt::format(fmt::runtime(some), agreed, compared, called);
+    if (!others.empty()) told += " Not so: " + others + ".";
+    if (!untold.empty()) told += " These draws cannot tell: " + untold + ".";
+    return told;
   }
 };
 
 }  // namespace
 
-std::string agreement(const labs::LabResult& result) {
-  Counted lecture, ours;
+std::string agreement(const labs::LabResult& result, const SourceName& source) {
+  Counted theirs, ours;
   for (const labs::Finding& finding : result.findings)
-    if (const std::optional<bool> agrees = finding.agrees())
-      (finding.whose == labs::Finding::Whose::ours ? ours : lecture).add(finding, *agrees);
-  std::string told = lecture.compared == 0 ? "The lecture expects nothing of these parameters."
-                                           : lecture.text("The one number compared agrees with the lecture.",
-                                                          "{} numbers compared agree with the lecture.",
-                                                          "{} of {} numbers compared agree with the lecture.");
+    if (const std::optional<labs::Verdict> verdict = finding.verdict())
+      (finding.whose == labs::Finding::Whose::ours ? ours : theirs).add(finding, *verdict);
+  std::string told = theirs.compared == 0
+                         ? fmt::format("With these parameters there is nothing to compare with {}.", source.called)
+                         : theirs.text("The one number compared agrees with {}.", "{} numbers compared agree with {}.",
+                                       "{} of {} numbers compared agree with {}.", source.called);
   if (ours.compared > 0)
     told += " " + ours.text("The one bound of our own holds.", "{} bounds of our own hold.",
-                            "{} of {} bounds of our own hold.");
+                            "{} of {} bounds of our own hold.", "");
   return told;
 }
 
-pages::TextTable findings_table(const labs::LabResult& result) {
+std::string_view agreement_word(const labs::Finding& finding) {
+  const std::optional<labs::Verdict> verdict = finding.verdict();
+  if (!verdict) return "–";
+  return *verdict == labs::Verdict::agrees        ? "yes"
+         : *verdict == labs::Verdict::contradicts ? "no"
+                                                  : labs::verdict_name(*verdict);
+}
+
+pages::TextTable findings_table(const labs::LabResult& result, const SourceName& source) {
   pages::TextTable table{"", {"what", "expected", "whose", "ours", "agree"}, {}};
-  for (const labs::Finding& finding : result.findings) {
-    const std::optional<bool> agrees = finding.agrees();
-    table.rows.push_back({finding.what, finding.expected_text(), finding.whose_text(), finding.ours_text(),
-                          !agrees   ? "–"
-                          : *agrees ? "yes"
-                                    : "no"});
-  }
+  for (const labs::Finding& finding : result.findings)
+    table.rows.push_back({finding.what, finding.expected_text(), finding.whose_text(source.possessive),
+                          finding.ours_text(), std::string(agreement_word(finding))});
   return table;
 }
 

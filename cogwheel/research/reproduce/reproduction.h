@@ -1,4 +1,5 @@
-// An experiment of the lecture: which lab, with which parameters, and what came out, as a page and as JSON.
+// An experiment that computes: which lab of which source, with which parameters, and what came out, as a page and as
+// JSON.
 #pragma once
 #include <string>
 #include <string_view>
@@ -6,19 +7,22 @@
 
 #include "cogwheel/core/parallel.h"
 #include "cogwheel/research/labs/lab.h"
+#include "cogwheel/research/reproduce/source_name.h"
 
 namespace cogwheel::reproduce {
 
-// experiments/s2/<name>.toml.
+// experiments/<source>/<name>.toml.
 struct LabExperiment {
-  std::string name;     // "s2/hopfield"
-  std::string section;  // of the lecture: "Dimensionality Limitations"
+  std::string name;                    // "s2/hopfield"
+  const SourceName* source = nullptr;  // by the folder
+  std::string section;                 // of the source: "Dimensionality Limitations"
+  std::vector<std::string> items;      // of docs/sources.md: "S2-13"
   const labs::LabEntry* lab = nullptr;
   LabParameters parameters;  // of the file, where it gives them
 };
 
-// lab = "name", section = "…", and parameters in [parameters]. Throws UsageError that begins with `what` for other
-// keys, for a lab that is none, and for what LabParameters::set refuses.
+// lab = "name", section = "…", items = ["S2-13"], and parameters in [parameters]. Throws UsageError that begins with
+// `what` for other keys, for a lab that is none, and for what LabParameters::set refuses.
 LabExperiment parse_lab_experiment(std::string_view toml, const std::string& name, const std::string& what);
 
 // Applies "key=value", as --set gives it, and checks that all parameters fit each other.
@@ -34,10 +38,13 @@ struct Reproduction {
   double seconds = 0;
 };
 
-// "7 of 8 numbers agree with the lecture." and, where not all do, which do not; bounds of our own are counted apart.
-std::string agreement(const labs::LabResult& result);
+// "7 of 8 numbers agree with the lecture." and, where not all do, which do not and which cannot be told; bounds of our
+// own are counted apart.
+std::string agreement(const labs::LabResult& result, const SourceName& source);
 // The numbers beside each other.
-pages::TextTable findings_table(const labs::LabResult& result);
+pages::TextTable findings_table(const labs::LabResult& result, const SourceName& source);
+// "yes", "no", "cannot tell"; "–" where there is nothing to agree with.
+std::string_view agreement_word(const labs::Finding& finding);
 
 std::string reproduction_page(const Reproduction& reproduction);
 std::string reproduction_json(const Reproduction& reproduction);

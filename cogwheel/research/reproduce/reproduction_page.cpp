@@ -11,14 +11,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* lecture = "Attention, notes of a lecture on language models";
-
-Json finding_json(const labs::Finding& finding) {
+Json finding_json(const labs::Finding& finding, const SourceName& source) {
   Json json{{"what", finding.what}, {"relation", labs::Finding::relation_name(finding.relation)}};
-  if (finding.agrees())
-    json["expected"] = finding.expected, json["tolerance"] = finding.tolerance, json["whose"] = finding.whose_text();
+  const std::optional<labs::Verdict> verdict = finding.verdict();
+  if (verdict)
+    json["expected"] = finding.expected, json["tolerance"] = finding.tolerance,
+    json["whose"] = finding.whose_text(source.possessive);
   json["ours"] = finding.ours;  // null where it is not finite
+  if (finding.interval) json["interval"] = *finding.interval;
+  if (finding.p) json["p"] = *finding.p;
   json["agrees"] = finding.agrees() ? Json(*finding.agrees()) : Json(nullptr);
+  json["verdict"] = verdict ? Json(labs::verdict_name(*verdict)) : Json(nullptr);
   if (!finding.remark.empty()) json["remark"] = finding.remark;
   return json;
 }
@@ -37,26 +40,30 @@ Json chart_json(const pages::LineChart& chart) {
 std::string reproduction_page(const Reproduction& reproduction) {
   const LabExperiment& experiment = reproduction.experiment;
   const labs::LabResult& result = reproduction.result;
+  const SourceName& source = *experiment.source;
   pages::Document document{.title = experiment.lab->title,
                            .kind = "Cogwheel experiment",
                            .created = reproduction.created,
                            .verdict = result.answer,
                            .facts = {{"Experiment", experiment.name, "lab " + experiment.lab->name},
-                                     {"Lecture", lecture, experiment.section},
+                                     {"Source", std::string(experiment.source->title), experiment.section},
                                      {"Took", duration_text(reproduction.seconds), reproduction.cpu}},
                            .command = reproduction.command,
                            .written_by = "cogwheel reproduce",
                            .version = reproduction.version};
-  pages::DocumentSection numbers{.title = "What the lecture lets one expect, and what was found",
-                                 .lead = experiment.lab->question + " " + agreement(result),
-                                 .tables = {findings_table(result)}};
+  pages::DocumentSection numbers{.title = fmt::format("What follows from {}, and what was found", source.called),
+                                 .lead = experiment.lab->question + " " + agreement(result, source),
+                                 .tables = {findings_table(result, source)}};
   for (const labs::Finding& finding : result.findings)
     if (!finding.remark.empty()) numbers.remarks.emplace_back(finding.what, finding.remark);
   numbers.remarks.emplace_back(
       "Whose:",
-      "the lecture prints the number, it follows from the lecture's formulas, the lecture says "
-      "which is larger, or the bound is our own. How near is near enough is always our choice. docs/references.md says "
-      "what the lecture is.");
+      fmt::format(
+          "the number is printed in {}, follows from {} formulas, or which of two is larger is said there; or the "
+          "bound is our own. How near is near enough is always our choice. A number of several draws "
+          "has its 95 % interval, and cannot tell where a part of that agrees. docs/references.md says "
+          "what the source is.",
+          source.called, source.possessive));
   document.sections.push_back(std::move(numbers));
   pages::DocumentSection shown{.title = "What was found"};
   for (const pages::LineChart& chart : result.charts) shown.figures.push_back(pages::line_chart_figure(chart));
@@ -82,14 +89,19 @@ std::string reproduction_page(const Reproduction& reproduction) {
 std::string reproduction_json(const Reproduction& reproduction) {
   const LabExperiment& experiment = reproduction.experiment;
   const labs::LabResult& result = reproduction.result;
+  const SourceName& source = *experiment.source;
   Json parameters = Json::object();
   for (const LabParameter& parameter : experiment.parameters.all())
     parameters[parameter.name] = Json::parse(parameter.text());
   Json json{{"schema", 2},
             {"experiment", experiment.name},
             {"lab", experiment.lab->name},
-            {"lecture", lecture},
             {"section", experiment.section},
+            {"source",
+             {{"document", source.document},
+              {"title", source.title},
+              {"place", experiment.section},
+              {"items", experiment.items}}},
             {"command", reproduction.command},
             {"version", reproduction.version},
             {"created", reproduction.created},
@@ -99,12 +111,13 @@ std::string reproduction_json(const Reproduction& reproduction) {
             {"parameters", std::move(parameters)},
             {"question", experiment.lab->question},
             {"answer", result.answer},
-            {"agreement", agreement(result)},
+            {"agreement", agreement(result, source)},
             {"findings", Json::array()},
             {"charts", Json::array()},
             {"maps", Json::array()},
             {"tables", Json::array()}};
-  for (const labs::Finding& finding : result.findings) json["findings"].push_back(finding_json(finding));
+  if (source.folder == "s2") json["lecture"] = source.title;  // as files had it before there were labs of other sources
+  for (const labs::Finding& finding : result.findings) json["findings"].push_back(finding_json(finding, source));
   for (const pages::LineChart& chart : result.charts) json["charts"].push_back(chart_json(chart));
   for (const pages::MatrixMap& map : result.maps)
     json["maps"].push_back(

@@ -1,8 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
 
-#include "cogwheel/research/labs/lab.h"
+#include "cogwheel/research/labs/finding.h"
 
 namespace cogwheel::labs {
 namespace {
@@ -40,10 +41,43 @@ TEST(Finding, IsReadable) {
 }
 
 TEST(Finding, SaysWhoExpectsIt) {
-  EXPECT_EQ((Finding{"", printed, near, 1, 0, 1}.whose_text()), "the lecture's number");
-  EXPECT_EQ((Finding{"", direction, above, 0, 0, 1}.whose_text()), "the lecture's direction");
-  EXPECT_EQ((Finding{"", ours, at_most, 1, 0, 1}.whose_text()), "a bound of ours");
-  EXPECT_EQ((Finding{"", printed, shown, 1, 0, 1}.whose_text()), "–");
+  EXPECT_EQ((Finding{"", printed, near, 1, 0, 1}.whose_text("the lecture's")), "the lecture's number");
+  EXPECT_EQ((Finding{"", direction, above, 0, 0, 1}.whose_text("the lecture's")), "the lecture's direction");
+  EXPECT_EQ((Finding{"", ours, at_most, 1, 0, 1}.whose_text("the lecture's")), "a bound of ours");
+  EXPECT_EQ((Finding{"", printed, shown, 1, 0, 1}.whose_text("the lecture's")), "–");
+}
+
+TEST(Finding, OfSeveralDrawsTellsByItsInterval) {
+  const auto verdict = [](Finding::Relation relation, double expected, double tolerance, double ours, double interval) {
+    Finding finding{"", printed, relation, expected, tolerance, ours};
+    finding.interval = interval;
+    EXPECT_EQ(finding.agrees().has_value(), finding.verdict() != Verdict::cannot_tell);
+    return *finding.verdict();
+  };
+  EXPECT_EQ(verdict(near, 1, 0.1, 1.02, 0.05), Verdict::agrees);
+  EXPECT_EQ(verdict(near, 1, 0.1, 1.02, 0.09), Verdict::cannot_tell);
+  EXPECT_EQ(verdict(near, 1, 0.1, 0.7, 0.25), Verdict::cannot_tell);
+  EXPECT_EQ(verdict(near, 1, 0.1, 0.7, 0.15), Verdict::contradicts);
+  EXPECT_EQ(verdict(at_most, 1, 0, 0.9, 0.05), Verdict::agrees);
+  EXPECT_EQ(verdict(at_most, 1, 0, 1.04, 0.05), Verdict::cannot_tell);
+  EXPECT_EQ(verdict(at_most, 1, 0, 1.06, 0.05), Verdict::contradicts);
+  EXPECT_EQ(verdict(above, 1, 0, 1.06, 0.05), Verdict::agrees);
+  EXPECT_EQ(verdict(above, 1, 0, 1.04, 0.05), Verdict::cannot_tell);
+  EXPECT_EQ(verdict(above, 1, 0, 0.9, 0.05), Verdict::contradicts);
+}
+
+TEST(Finding, OfDrawsHasMeanIntervalAndP) {
+  const std::array<double, 4> draws{1, 2, 3, 6};  // mean 3, standard error √(14/3)/2; t of 95 % and 3 degrees: 3.1824
+  const Finding found = of_draws({"", direction, above, 0}, draws);
+  EXPECT_DOUBLE_EQ(found.ours, 3);
+  EXPECT_NEAR(found.interval.value(), 3.1824463 * 1.0801234, 1e-6);
+  EXPECT_NEAR(found.p.value(), 0.0691633, 1e-6);  // of t = 2.7775
+  EXPECT_EQ(found.verdict(), Verdict::cannot_tell);
+  EXPECT_EQ(found.ours_text(), "3 ± 3.437");
+  EXPECT_NEAR(of_draws({"", follows, near, 3, 2}, draws).p.value(), 0.0805, 1e-3);  // of t = 2/1.0801, one-sided
+  const std::array<double, 2> same{2, 2};
+  EXPECT_FALSE(of_draws({"", direction, above, 0}, same).interval);
+  EXPECT_EQ(of_draws({"", direction, above, 0}, same).agrees(), true);
 }
 
 }  // namespace

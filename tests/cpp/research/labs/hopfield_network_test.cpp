@@ -1,4 +1,4 @@
-#include "cogwheel/research/labs/hopfield_network.h"
+#include "cogwheel/research/labs/lecture/hopfield_network.h"
 
 #include <gtest/gtest.h>
 

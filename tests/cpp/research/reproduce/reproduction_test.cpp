@@ -2,8 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include "cogwheel/core/error.h"
+
 namespace cogwheel::reproduce {
 namespace {
+
+std::string agreement(const labs::LabResult& result) {
+  return reproduce::agreement(result, source_name("s2/hopfield", "x.toml"));
+}
 
 using labs::Finding;
 using enum labs::Finding::Relation;
@@ -16,7 +22,20 @@ TEST(Agreement, NamesWhatDoesNotAgree) {
   EXPECT_EQ(agreement({"", {good, good, good}}), "All 3 numbers compared agree with the lecture.");
   EXPECT_EQ(agreement({"", {good}}), "The one number compared agrees with the lecture.");
   EXPECT_EQ(agreement({"", {good, bad}}), "1 of 2 numbers compared agree with the lecture. Not so: b.");
-  EXPECT_EQ(agreement({"", {without}}), "The lecture expects nothing of these parameters.");
+  EXPECT_EQ(agreement({"", {without}}), "With these parameters there is nothing to compare with the lecture.");
+}
+
+TEST(Agreement, NamesWhatCannotBeTold) {
+  Finding open{"d", direction, above, 0, 0, 1};
+  open.interval = 2;
+  EXPECT_EQ(agreement({"", {open, {"a", printed, near, 1, 0, 1}}}),
+            "1 of 2 numbers compared agree with the lecture. These draws cannot tell: d.");
+}
+
+TEST(SourceName, IsThatOfTheFolder) {
+  EXPECT_EQ(source_name("s4/cost", "x").possessive, "the notes'");
+  EXPECT_EQ(source_name("s1", "x").document, "S1");
+  EXPECT_THROW(source_name("s9/cost", "x"), UsageError);
 }
 
 // A threshold of our own says nothing about the lecture.

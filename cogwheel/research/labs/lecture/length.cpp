@@ -6,8 +6,9 @@
 #include <utility>
 
 #include "cogwheel/research/labs/lab.h"
+#include "cogwheel/research/labs/lecture/word_errors.h"
+#include "cogwheel/research/labs/sums.h"
 #include "cogwheel/research/labs/trained_models.h"
-#include "cogwheel/research/labs/word_errors.h"
 #include "cogwheel/tasks/translation/translation_scores.h"
 #include "cogwheel/tasks/translation/translations.h"
 
@@ -27,6 +28,7 @@ LabParameters parameters() {
        LabParameter::Kind::whole,
        true},
       {"sentences", {200}, {20, 200}, "unseen ones that are translated"}};
+  all.push_back(seeds_parameter());
   for (LabParameter& each : training_parameters(2000, 64, 0.003)) all.push_back(std::move(each));
   return all;
 }
@@ -47,14 +49,16 @@ void check(const LabParameters& given) {
   }
 }
 
+// Run by run, and within one those without attention first, in the order of their widths.
 std::vector<LabModel> models(const LabParameters& given) {
   std::vector<LabModel> all;
-  for (const char* mechanism : {"none", "bahdanau"})
-    for (const std::int64_t width : given.wholes("widths")) {
-      const bool none = std::string_view(mechanism) == "none";
-      all.push_back(toy_translation(fmt::format("{}, {} units", none ? "no attention" : "Bahdanau", width),
-                                    model_of(width, mechanism), given.whole("distance"), given));
-    }
+  for (std::int64_t run = 0; run < given.whole("seeds"); ++run)
+    for (const char* mechanism : {"none", "bahdanau"})
+      for (const std::int64_t width : given.wholes("widths")) {
+        const bool none = std::string_view(mechanism) == "none";
+        all.push_back(toy_translation(fmt::format("{}, {} units", none ? "no attention" : "Bahdanau", width),
+                                      model_of(width, mechanism), given.whole("distance"), given, run));
+      }
   return all;
 }
 
@@ -78,6 +82,8 @@ LabResult run(const LabParameters& given, const LabHost& host) {
   std::vector<TrainedModel> trained = train_models(models(given), host);
   const auto data = tasks::translation::toy_data({.distance = given.whole("distance")});
   const std::size_t count = std::min(data->test().source.size(), static_cast<std::size_t>(given.whole("sentences")));
+  const auto seeds = static_cast<std::size_t>(given.whole("seeds"));
+  const std::size_t kinds = trained.size() / seeds;
   std::vector<ErrorsByLength> errors(trained.size());
   side_by_side(std::ssize(trained), host, [&](std::int64_t index) {
     const auto place = static_cast<std::size_t>(index);
@@ -102,43 +108,59 @@ LabResult run(const LabParameters& given, const LabHost& host) {
                          {"model", "word error rate", "of the shortest quarter", "of the longest quarter",
                           "sentences without an error", "held-out loss, nats per word"},
                          {}};
-  for (std::size_t i = 0; i < trained.size(); ++i) {
+  // Of the sentences of all runs.
+  std::vector<ErrorsByLength> together(kinds);
+  for (std::size_t i = 0; i < trained.size(); ++i)
+    for (const auto& [words, each] : errors[i]) together[i % kinds][words].add(each);
+  // A number of each run.
+  const auto of_runs = [&](const auto& number) {
+    std::vector<double> values;
+    for (std::size_t run = 0; run < seeds; ++run) values.push_back(number(run * kinds));
+    return values;
+  };
+  for (std::size_t i = 0; i < kinds; ++i) {
     pages::ChartSeries series{.name = trained[i].name, .x = {}, .y = {}};
     WordErrors all;
-    for (const auto& [words, each] : errors[i]) {
+    for (const auto& [words, each] : together[i]) {
       all.add(each);
-      if (each.sentences < enough) continue;
+      if (each.sentences < enough * static_cast<std::int64_t>(seeds)) continue;
       series.x.push_back(static_cast<double>(words)), series.y.push_back(each.rate());
     }
     by_length.series.push_back(std::move(series));
     curves.series.push_back(trained[i].curve);
     const auto percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
-    table.rows.push_back({trained[i].name, percent(all.rate()), percent(quarter_of(errors[i], false).rate()),
-                          percent(quarter_of(errors[i], true).rate()), percent(all.right_sentences()),
-                          fmt::format("{:.4f}", trained[i].loss)});
+    table.rows.push_back(
+        {trained[i].name, percent(all.rate()), percent(quarter_of(together[i], false).rate()),
+         percent(quarter_of(together[i], true).rate()), percent(all.right_sentences()),
+         fmt::format("{:.4f}", mean_of(of_runs([&](std::size_t first) { return trained[first + i].loss; })).value)});
   }
-  // Models without attention come first, in the order of their widths.
-  const std::size_t widths = trained.size() / 2;
+  const std::size_t widths = kinds / 2;
   const auto& names = given.wholes("widths");
+  const auto rate = [&](std::size_t model, bool longest) { return quarter_of(errors[model], longest).rate(); };
   for (std::size_t i = 0; i < widths; ++i) {
-    const double shortest = quarter_of(errors[i], false).rate(), longest = quarter_of(errors[i], true).rate();
-    const double looking_longest = quarter_of(errors[widths + i], true).rate();
-    result.findings.push_back({fmt::format("No attention, {} units: word error rate of the longest quarter (that of "
-                                           "the shortest)",
-                                           names[i]),
-                               direction, above, shortest, 0, longest});
-    result.findings.push_back({fmt::format("The same less that of Bahdanau's, {} units", names[i]), direction, above, 0,
-                               0, longest - looking_longest});
+    result.findings.push_back(of_draws(
+        {fmt::format("No attention, {} units: word error rate of the longest quarter less that of the shortest",
+                     names[i]),
+         direction, above, 0},
+        of_runs([&](std::size_t first) { return rate(first + i, true) - rate(first + i, false); })));
+    result.findings.push_back(of_draws(
+        {fmt::format("No attention less Bahdanau's, {} units: word error rate of the longest quarter", names[i]),
+         direction, above, 0},
+        of_runs([&](std::size_t first) { return rate(first + i, true) - rate(first + widths + i, true); })));
   }
   const std::size_t last = widths - 1;
+  const auto all_runs = [&](std::size_t model, bool longest) {
+    return 100 * quarter_of(together[model], longest).rate();
+  };
   result.answer = fmt::format(
       "Without attention the word error rate is {:.1f} % of the shortest quarter of the sentences and {:.1f} % of the "
       "longest, with {} units; with Bahdanau's alignment {:.1f} and {:.1f} %.",
-      100 * quarter_of(errors[last], false).rate(), 100 * quarter_of(errors[last], true).rate(), names[last],
-      100 * quarter_of(errors[widths + last], false).rate(), 100 * quarter_of(errors[widths + last], true).rate());
+      all_runs(last, false), all_runs(last, true), names[last], all_runs(widths + last, false),
+      all_runs(widths + last, true));
   result.charts = {std::move(by_length), std::move(curves)};
   result.tables = {std::move(table)};
-  result.assumptions = {{"The language is made up.",
+  result.assumptions = {{"Numbers are those of all runs.", "Curves of learning are those of the first."},
+                        {"The language is made up.",
                          "Its sentences are about as hard word by word, whatever their length: what grows "
                          "with it is what the state must hold. docs/results/translation.md has BLEU by "
                          "length on Multi30k."},

@@ -2,7 +2,7 @@
 // Sompolinsky, "Storing Infinite Numbers of Patterns in a Spin-Glass Model of Neural Networks" (1985): up to
 // P/d = 0.138 for d → ∞. In one step a bit fails with the probability Q(√(d/P)), if W_ii = 0; a diagonal that is kept
 // adds P/d to the signal, Q((1 + P/d) √(d/P)).
-#include "cogwheel/research/labs/hopfield_network.h"
+#include "cogwheel/research/labs/lecture/hopfield_network.h"
 
 #include <fmt/format.h>
 
@@ -14,6 +14,7 @@
 
 #include "cogwheel/research/labs/draws.h"
 #include "cogwheel/research/labs/lab.h"
+#include "cogwheel/research/labs/lecture/hopfield_ends.h"
 #include "cogwheel/research/labs/sums.h"
 
 namespace cogwheel::labs::hopfield {
@@ -24,19 +25,22 @@ constexpr double critical_load = 0.138, recalled_overlap = 0.9;
 LabParameters parameters() {
   using enum LabParameter::Kind;
   constexpr Range<double> loads{0.001, 1};
-  return {{{"sizes", {250, 500, 1000, 2000, 4000}, {8, 8192}, "d, neurons", whole, true},
-           {"loads", {0.12, 0.13, 0.138, 0.146, 0.15, 0.16, 0.18}, loads, "P/d, patterns for each neuron", real, true},
-           {"networks", {120, 60, 30, 12, 6}, {1, 100000}, "random networks of each size and load", whole, true},
-           {"patterns_tried", {60}, {1, 8192}, "patterns of each network that it should recall"},
-           {"error_size", {1000}, {8, 8192}, "d for the error of one step"},
-           {"error_loads",
-            {0.06, 0.08, 0.1, 0.12, 0.138, 0.16, 0.18, 0.2},
-            loads,
-            "P/d for the error of one step",
-            real,
-            true},
-           {"error_networks", {10}, {1, 100000}, "random networks for the error of one step"},
-           {"seed", {1}, {0, 1e15}, "of the patterns"}}};
+  std::vector<LabParameter> all{
+      {"sizes", {250, 500, 1000, 2000, 4000}, {8, 8192}, "d, neurons", whole, true},
+      {"loads", {0.12, 0.13, 0.138, 0.146, 0.15, 0.16, 0.18}, loads, "P/d, patterns for each neuron", real, true},
+      {"networks", {120, 60, 30, 12, 6}, {1, 100000}, "random networks of each size and load", whole, true},
+      {"patterns_tried", {60}, {1, 8192}, "patterns of each network that it should recall"},
+      {"error_size", {1000}, {8, 8192}, "d for the error of one step"},
+      {"error_loads",
+       {0.06, 0.08, 0.1, 0.12, 0.138, 0.16, 0.18, 0.2},
+       loads,
+       "P/d for the error of one step",
+       real,
+       true},
+      {"error_networks", {10}, {1, 100000}, "random networks for the error of one step"},
+      {"seed", {1}, {0, 1e15}, "of the patterns"}};
+  for (LabParameter& each : hopfield_end_parameters()) all.push_back(std::move(each));
+  return all;
 }
 
 std::int64_t patterns_at(std::int64_t size, double load) {
@@ -266,6 +270,7 @@ LabResult run(const LabParameters& given, const LabHost& host) {
   result.findings.insert(result.findings.end(), step.findings.begin(), step.findings.end());
   result.charts.push_back(std::move(step.chart));
   result.tables.push_back(std::move(step.table));
+  add_hopfield_ends(given, host, result);
   result.assumptions = {
       {"Patterns are random.",
        "Each sign with probability one half, independent. Similar patterns are recalled worse."},
@@ -287,8 +292,11 @@ LabResult run(const LabParameters& given, const LabHost& host) {
 
 namespace cogwheel::labs {
 LabEntry hopfield_lab() {
-  return {"hopfield", "Patterns in a Hopfield network",
-          "Does a network of d neurons recall 0.138 d patterns, and none beyond?", hopfield::parameters(),
-          hopfield::run};
+  return {"hopfield",
+          "Patterns in a Hopfield network",
+          "Does a network of d neurons recall 0.138 d patterns, and none beyond?",
+          hopfield::parameters(),
+          hopfield::run,
+          [](const LabParameters& given) { given.expect_rising("end_loads"); }};
 }
 }  // namespace cogwheel::labs

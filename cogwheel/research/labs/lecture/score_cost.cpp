@@ -5,15 +5,13 @@
 #include <ATen/record_function.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
 #include <functional>
-#include <limits>
 #include <string_view>
 
 #include "cogwheel/ops/pairwise/attention.h"
 #include "cogwheel/research/labs/drawn_tensor.h"
 #include "cogwheel/research/labs/lab.h"
+#include "cogwheel/research/labs/turns.h"
 
 namespace cogwheel::labs::score_cost {
 namespace {
@@ -87,21 +85,11 @@ std::vector<Score> scores() {
   };
 }
 
-double seconds_of(const std::function<void()>& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-// The fastest of several rounds, in which all take turns, in microseconds.
+// In microseconds.
 std::vector<double> fastest(const std::vector<std::function<void()>>& works, std::int64_t repeats) {
-  std::vector<double> best(works.size(), std::numeric_limits<double>::infinity());
-  for (std::int64_t round = 0; round <= repeats; ++round)
-    for (std::size_t index = 0; index < works.size(); ++index) {
-      const double seconds = seconds_of(works[index]);
-      if (round > 0) best[index] = std::min(best[index], 1e6 * seconds);  // the first one finds cold memory
-    }
-  return best;
+  std::vector<double> times = fastest_in_turns(works, repeats);
+  for (double& each : times) each *= 1e6;
+  return times;
 }
 
 States draw_states(const LabParameters& given, std::int64_t steps) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cogwheel/research/labs/lab.h"
+#include "cogwheel/research/labs/sums.h"
 #include "cogwheel/research/labs/trained_models.h"
 #include "cogwheel/tasks/translation/alignment_figure.h"
 #include "cogwheel/tasks/translation/translations.h"
@@ -22,6 +23,7 @@ LabParameters parameters() {
       {"radius", {5}, {1, 64}, "D of local-m and local-p, in words", real},
       {"width", {128}, {16, 1024}, "of embeddings and states, an even number"},
       {"sentences", {200}, {1, 200}, "unseen ones that are translated and aligned"}};
+  all.push_back(seeds_parameter());
   for (LabParameter& each : training_parameters(3000, 64, 0.003)) all.push_back(std::move(each));
   return all;
 }
@@ -40,15 +42,17 @@ constexpr Kind kinds[] = {{"Bahdanau", "bahdanau"},
                           {"local-m", "luong_general_local_m"},
                           {"local-p", "luong_general_local_p"}};
 
+// Run by run.
 std::vector<LabModel> models(const LabParameters& given) {
   std::vector<LabModel> all;
-  for (const Kind& kind : kinds) {
-    tasks::translation::SequenceToSequenceOptions options;
-    options.width = given.whole("width");
-    options.mechanism = kind.mechanism;
-    options.radius = given.number("radius");
-    all.push_back(toy_translation(kind.name, options, given.whole("distance"), given));
-  }
+  for (std::int64_t run = 0; run < given.whole("seeds"); ++run)
+    for (const Kind& kind : kinds) {
+      tasks::translation::SequenceToSequenceOptions options;
+      options.width = given.whole("width");
+      options.mechanism = kind.mechanism;
+      options.radius = given.number("radius");
+      all.push_back(toy_translation(kind.name, options, given.whole("distance"), given, run));
+    }
   return all;
 }
 
@@ -106,11 +110,11 @@ std::vector<std::string> words_of(const text::SentenceTokenizer& tokenizer, cons
 pages::Figure panels(const std::vector<TrainedModel>& trained, const std::vector<Measured>& measured,
                      const tasks::translation::TranslationData& data, const Sentences& sentences, std::size_t line) {
   tasks::translation::AlignmentFigure figure{
-      .caption = "Weights of the true translation; the error rates are those of all sentences.",
+      .caption = "Weights of the true translation, of the first run; the error rates are those of all its sentences.",
       .source = words_of(data.tokenizer(), sentences.text.source[line]),
       .target = words_of(data.tokenizer(), sentences.text.target[line]),
       .panels = {}};
-  for (std::size_t i = 0; i < trained.size(); ++i)
+  for (std::size_t i = 0; i < std::size(kinds); ++i)
     figure.panels.push_back({.title = trained[i].name,
                              .weights = measured[i].weights[line].weights,
                              .gold = sentences.links[line],
@@ -132,6 +136,15 @@ LabResult run(const LabParameters& given, const LabHost& host) {
     measured[place] = measure(trained[place], *data, sentences);
   });
 
+  // A number of each run, of the kind in this place of it.
+  const auto of_runs = [&](const auto& number) {
+    std::vector<double> values;
+    for (std::size_t first = 0; first < trained.size(); first += std::size(kinds)) values.push_back(number(first));
+    return values;
+  };
+  const auto error_rates = [&](std::size_t kind) {
+    return of_runs([&](std::size_t first) { return measured[first + kind].error_rate; });
+  };
   LabResult result;
   pages::TextTable table{
       "What was learned",
@@ -141,10 +154,12 @@ LabResult run(const LabParameters& given, const LabHost& host) {
                           .x = {.title = "training steps"},
                           .y = {.title = "held-out loss, nats per word", .logarithmic = true},
                           .series = {}};
-  for (std::size_t i = 0; i < trained.size(); ++i) {
-    table.rows.push_back({trained[i].name, fmt::format("{:.3f}", measured[i].error_rate),
-                          fmt::format("{:.4f}", trained[i].loss),
-                          fmt::format("{:.1f} %", 100 * measured[i].without_error)});
+  for (std::size_t i = 0; i < std::size(kinds); ++i) {
+    const auto mean = [&](const auto& number) { return mean_of(of_runs(number)).value; };
+    table.rows.push_back(
+        {trained[i].name, fmt::format("{:.3f}", mean_of(error_rates(i)).value),
+         fmt::format("{:.4f}", mean([&](std::size_t first) { return trained[first + i].loss; })),
+         fmt::format("{:.1f} %", 100 * mean([&](std::size_t first) { return measured[first + i].without_error; }))});
     curves.series.push_back(trained[i].curve);
   }
   std::vector<double> true_reorderings;
@@ -154,7 +169,11 @@ LabResult run(const LabParameters& given, const LabHost& host) {
   for (std::size_t shown = 0; shown < std::min<std::size_t>(2, order.size()); ++shown)
     result.figures.push_back(panels(trained, measured, *data, sentences, static_cast<std::size_t>(order[shown])));
 
-  const Measured &bahdanau = measured[0], &global = measured[1], &local_m = measured[2], &local_p = measured[3];
+  constexpr std::size_t bahdanau = 0, global = 1, local_m = 2, local_p = 3;
+  const auto less = [&](std::size_t one, std::size_t other, double Measured::*of) {
+    return of_runs([&](std::size_t first) { return measured[first + one].*of - measured[first + other].*of; });
+  };
+  const auto percent = [&](std::size_t kind) { return 100 * mean_of(error_rates(kind)).value; };
   const double radius = given.number("radius"), beyond = beyond_window(sentences.links, radius);
   const std::string of_window = fmt::format(
       "{:.0f} % of the words stand further than {:g} places from their "
@@ -165,20 +184,19 @@ LabResult run(const LabParameters& given, const LabHost& host) {
       "Luong's "
       "global one {:.1f} %. Words move by {} places: local-m, which looks {:g} around its own place, errs on {:.0f} %, "
       "and local-p, which learns where to look, on {:.0f} %.",
-      100 * bahdanau.error_rate, 100 * global.error_rate, given.whole("distance"), radius, 100 * local_m.error_rate,
-      100 * local_p.error_rate);
+      percent(bahdanau), percent(global), given.whole("distance"), radius, percent(local_m), percent(local_p));
   // Windows that reach all words say nothing about those that do not.
   const Finding::Relation judged = beyond > 0.1 ? above : shown;
-  result.findings = {
-      {"Alignment error rate, Bahdanau", nobody, shown, 0, 0, bahdanau.error_rate},
-      {"Alignment error rate, global", nobody, shown, 0, 0, global.error_rate},
-      {"Alignment error rate, local-m less global", direction, judged, 0, 0, local_m.error_rate - global.error_rate,
-       of_window},
-      {"Alignment error rate, local-m less local-p", direction, judged, 0, 0, local_m.error_rate - local_p.error_rate},
-      {"Sentences translated without an error, local-p less local-m", direction, judged, 0, 0,
-       local_p.without_error - local_m.without_error},
-      {"Share of words that stand further from their translations than the window reaches", nobody, shown, 0, 0,
-       beyond}};
+  result.findings = {of_draws({"Alignment error rate, Bahdanau", nobody, shown}, error_rates(bahdanau)),
+                     of_draws({"Alignment error rate, global", nobody, shown}, error_rates(global)),
+                     of_draws({"Alignment error rate, local-m less global", direction, judged, 0, 0, 0, of_window},
+                              less(local_m, global, &Measured::error_rate)),
+                     of_draws({"Alignment error rate, local-m less local-p", direction, judged},
+                              less(local_m, local_p, &Measured::error_rate)),
+                     of_draws({"Sentences translated without an error, local-p less local-m", direction, judged},
+                              less(local_p, local_m, &Measured::without_error)),
+                     {"Share of words that stand further from their translations than the window reaches", nobody,
+                      shown, 0, 0, beyond}};
   result.charts = {std::move(curves)};
   result.tables = {std::move(table)};
   result.assumptions = {{"The language is made up.",

@@ -4,12 +4,14 @@
 #include <ATen/Functions.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cogwheel/research/labs/drawn_tensor.h"
 #include "cogwheel/research/labs/lab.h"
 #include "cogwheel/research/labs/lab_training.h"
-#include "cogwheel/research/labs/one_thread.h"
+#include "cogwheel/research/labs/sums.h"
+#include "cogwheel/research/labs/trained_models.h"
 
 namespace cogwheel::labs::key_value {
 namespace {
@@ -22,6 +24,7 @@ LabParameters parameters() {
            {"batch", {64}, {1, 65536}, "look-ups of a training step"},
            {"steps", {1500}, {1, 1000000}, "of training"},
            {"learning_rate", {0.01}, {0, 1, true}, "of the first step; it falls to 0 as a cosine", real},
+           seeds_parameter(),
            {"seed", {1}, {0, 1e15}, "of the random numbers"}}};
 }
 
@@ -77,8 +80,9 @@ struct Learned {
 };
 
 // `shared`: one matrix for keys and values.
-Learned learn(const LabParameters& given, const at::Tensor& basis, bool shared, const std::string& name) {
-  Draws draws(static_cast<std::uint64_t>(given.whole("seed")), shared ? 2 : 1);
+Learned learn(const LabParameters& given, const at::Tensor& basis, bool shared, const std::string& name,
+              std::uint64_t seed) {
+  Draws draws(seed, shared ? 2 : 1);
   const std::int64_t width = basis.size(0), items = given.whole("items");
   const double deviation = 1 / std::sqrt(static_cast<double>(width));
   const auto parameter = [&] { return normal_tensor({width, width}, deviation, draws).requires_grad_(true); };
@@ -111,11 +115,19 @@ double crosstalk_of_scores(std::int64_t count, std::int64_t width, Draws& draws)
   return std::sqrt((query * content).sum(-1).square().mean().item<double>() * static_cast<double>(width));
 }
 
-LabResult run(const LabParameters& given, const LabHost& /*host*/) {
-  using enum Finding::Relation;
-  using enum Finding::Whose;
-  const OneThread one_thread;
-  Draws draws(static_cast<std::uint64_t>(given.whole("seed")), 0);
+// All that is measured of one seed.
+struct Measured {
+  double wrong_coupled = 0, wrong_decoupled = 0;  // perfect attention: one vector for both, and a projector
+  double before_routing = 0, before_content = 0;  // lengths of r and c, and after a learned matrix
+  double value_routing = 0, value_content = 0, key_routing = 0, key_content = 0, one_routing = 0, one_content = 0;
+  double kept = 0;  // the error of W_V c
+  double error_of_two = 0, error_of_one = 0;
+  double crosstalk = 0;
+  pages::ChartSeries two, one;
+};
+
+Measured measure(const LabParameters& given, std::uint64_t seed) {
+  Draws draws(seed, 0);
   const std::int64_t width = given.whole("width"), half = width / 2;
   const at::Tensor basis = orthonormal_columns(width, draws);
   const at::Tensor projector = at::matmul(basis.slice(1, half, width), basis.slice(1, half, width).t());
@@ -125,52 +137,84 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
   const at::Tensor perfect = at::one_hot(look_ups.target, given.whole("items")).to(at::kDouble).unsqueeze(1);
   const at::Tensor coupled = at::matmul(perfect, look_ups.tokens()).squeeze(1);
   const at::Tensor decoupled = at::matmul(perfect, at::matmul(look_ups.tokens(), projector)).squeeze(1);
-  const double wrong_coupled = mean_length(coupled - look_ups.answer) / mean_length(look_ups.query);
-  const double wrong_decoupled = (decoupled - look_ups.answer).abs().max().item<double>();
 
-  const Learned two = learn(given, basis, false, "W_K and W_V"), one = learn(given, basis, true, "one W for both");
+  const Learned two = learn(given, basis, false, "W_K and W_V", seed),
+                one = learn(given, basis, true, "one W for both", seed);
   const auto through = [&](const at::Tensor& vectors, const at::Tensor& weight) {
     return mean_length(at::matmul(vectors, weight));
   };
-  const double of_routing = through(look_ups.routing, two.weights.value),
-               of_content = through(look_ups.content, two.weights.value);
-  const double routing_of_key = through(look_ups.routing, two.weights.key),
-               content_of_key = through(look_ups.content, two.weights.key);
-  const at::Tensor kept = at::matmul(look_ups.content, two.weights.value);
+  return {.wrong_coupled = mean_length(coupled - look_ups.answer) / mean_length(look_ups.query),
+          .wrong_decoupled = (decoupled - look_ups.answer).abs().max().item<double>(),
+          .before_routing = mean_length(look_ups.routing),
+          .before_content = mean_length(look_ups.content),
+          .value_routing = through(look_ups.routing, two.weights.value),
+          .value_content = through(look_ups.content, two.weights.value),
+          .key_routing = through(look_ups.routing, two.weights.key),
+          .key_content = through(look_ups.content, two.weights.key),
+          .one_routing = through(look_ups.routing, one.weights.value),
+          .one_content = through(look_ups.content, one.weights.value),
+          .kept = relative_error(at::matmul(look_ups.content, two.weights.value), look_ups.content).item<double>(),
+          .error_of_two = two.error,
+          .error_of_one = one.error,
+          .crosstalk = crosstalk_of_scores(std::max<std::int64_t>(1000, given.whole("draws")), width, draws),
+          .two = two.curve,
+          .one = one.curve};
+}
+
+LabResult run(const LabParameters& given, const LabHost& host) {
+  using enum Finding::Relation;
+  using enum Finding::Whose;
+  std::vector<Measured> runs(static_cast<std::size_t>(given.whole("seeds")));
+  side_by_side(std::ssize(runs), host, [&](std::int64_t index) {
+    runs[static_cast<std::size_t>(index)] = measure(given, static_cast<std::uint64_t>(given.whole("seed") + index));
+  });
+  const auto of_runs = [&](const auto& number) {
+    std::vector<double> values;
+    for (const Measured& each : runs) values.push_back(number(each));
+    return values;
+  };
+  const auto mean = [&](double Measured::*of) {
+    return mean_of(of_runs([&](const Measured& each) { return each.*of; })).value;
+  };
   pages::TextTable table{"Lengths after a learned matrix, as means over tokens", {"", "of r", "of c", "r over c"}, {}};
   const auto row = [&](const std::string& name, double routing, double content) {
     table.rows.push_back({name, fmt::format("{:.4f}", routing), fmt::format("{:.4f}", content),
                           fmt::format("{:.4f}", routing / content)});
   };
-  row("before", mean_length(look_ups.routing), mean_length(look_ups.content));
-  row("W_V", of_routing, of_content);
-  row("W_K", routing_of_key, content_of_key);
-  row("one W for both", through(look_ups.routing, one.weights.value), through(look_ups.content, one.weights.value));
+  row("before", mean(&Measured::before_routing), mean(&Measured::before_content));
+  row("W_V", mean(&Measured::value_routing), mean(&Measured::value_content));
+  row("W_K", mean(&Measured::key_routing), mean(&Measured::key_content));
+  row("one W for both", mean(&Measured::one_routing), mean(&Measured::one_content));
   return {
       .answer = fmt::format(
           "With a projector for W_V perfect attention gives c* alone. Trained on a look-up, W_V lets {:.1f} % "
           "as much of r through as of c; one matrix for keys and values misses {:.0f} % of the answer.",
-          100 * of_routing / of_content, 100 * one.error),
-      .findings = {{"Largest difference of y from c*, perfect attention, W_V a projector", follows, near, 0, 1e-12,
-                    wrong_decoupled},
-                   {"Length of y − c* over that of r*, perfect attention, one vector for both", follows, near, 1, 1e-12,
-                    wrong_coupled},
-                   {"Noise q·c of a score, times √d, where r and c are orthogonal only to each other", ours, near, 1,
-                    0.1, crosstalk_of_scores(std::max<std::int64_t>(1000, given.whole("draws")), width, draws),
-                    "The lecture asks for r and c that are orthogonal. Within one token that does not help: the noise "
-                    "comes from q and the c of other tokens, unless all r lie in one subspace and all c in another."},
-                   {"Learned: ‖W_V r‖ over ‖W_V c‖", ours, at_most, 0.05, 0, of_routing / of_content},
-                   {"Learned: error of W_V c, ‖W_V c − c‖² over ‖c‖²", ours, at_most, 0.05, 0,
-                    relative_error(kept, look_ups.content).item<double>()},
-                   {"Learned: ‖W_K c‖ over ‖W_K r‖", ours, at_most, 0.2, 0, content_of_key / routing_of_key},
-                   {"Squared error of the answer with W_K and W_V, of the answer's square", ours, at_most, 0.05, 0,
-                    two.error},
-                   {"The same with one W for both (more than the error with two)", direction, above, two.error, 0,
-                    one.error}},
+          100 * mean(&Measured::value_routing) / mean(&Measured::value_content), 100 * mean(&Measured::error_of_one)),
+      .findings =
+          {of_draws({"Largest difference of y from c*, perfect attention, W_V a projector", follows, near, 0, 1e-12},
+                    of_runs([](const Measured& each) { return each.wrong_decoupled; })),
+           of_draws(
+               {"Length of y − c* over that of r*, perfect attention, one vector for both", follows, near, 1, 1e-12},
+               of_runs([](const Measured& each) { return each.wrong_coupled; })),
+           of_draws({"Noise q·c of a score, times √d, where r and c are orthogonal only to each other", ours, near, 1,
+                     0.1, 0,
+                     "The lecture asks for r and c that are orthogonal. Within one token that does not help: the noise "
+                     "comes from q and the c of other tokens, unless all r lie in one subspace and all c in another."},
+                    of_runs([](const Measured& each) { return each.crosstalk; })),
+           of_draws({"Learned: ‖W_V r‖ over ‖W_V c‖", ours, at_most, 0.05},
+                    of_runs([](const Measured& each) { return each.value_routing / each.value_content; })),
+           of_draws({"Learned: error of W_V c, ‖W_V c − c‖² over ‖c‖²", ours, at_most, 0.05},
+                    of_runs([](const Measured& each) { return each.kept; })),
+           of_draws({"Learned: ‖W_K c‖ over ‖W_K r‖", ours, at_most, 0.2},
+                    of_runs([](const Measured& each) { return each.key_content / each.key_routing; })),
+           of_draws({"Squared error of the answer with W_K and W_V, of the answer's square", ours, at_most, 0.05},
+                    of_runs([](const Measured& each) { return each.error_of_two; })),
+           of_draws({"The same with one W for both, less that with two", direction, above, 0},
+                    of_runs([](const Measured& each) { return each.error_of_one - each.error_of_two; }))},
       .charts = {{.title = "Learning the look-up",
                   .x = {.title = "training steps"},
                   .y = {.title = "squared error, of the answer's", .logarithmic = true},
-                  .series = {two.curve, one.curve}}},
+                  .series = {runs.front().two, runs.front().one}}},
       .tables = {table},
       .assumptions = {
           {"Tokens have two parts in two subspaces.",

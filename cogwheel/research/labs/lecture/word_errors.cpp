@@ -1,4 +1,4 @@
-#include "cogwheel/research/labs/word_errors.h"
+#include "cogwheel/research/labs/lecture/word_errors.h"
 
 #include <algorithm>
 #include <utility>

@@ -28,6 +28,7 @@ LabParameters parameters() {
            {"steps", {1500}, {1, 1000000}, "of training"},
            {"learning_rate", {0.005}, {0, 1, true}, "of the first step; it falls to 0 as a cosine", real},
            {"right", {0.9}, {0, 1}, "share of right symbols up to which a length counts as copied", real},
+           seeds_parameter(),
            {"seed", {1}, {0, 1e15}, "of the random numbers"}}};
 }
 
@@ -57,7 +58,8 @@ at::Tensor draw_strings(std::int64_t count, std::int64_t length, std::int64_t sy
 struct Copier {
   std::int64_t width = 0, symbols = 0;
   bool attends = false;
-  std::vector<double> accuracy = {};  // of symbols, by length from 1 on
+  std::vector<std::vector<double>> of_seeds = {};  // accuracy of symbols, by length from 1 on
+  std::vector<double> accuracy = {};               // its mean over seeds
 
   std::string name() const { return fmt::format("{} units, {}", width, attends ? "Bahdanau" : "no attention"); }
   // The longest string of which, as of all shorter ones, the share `right` is right.
@@ -68,9 +70,9 @@ struct Copier {
   }
 };
 
-// `index` tells the random numbers of one copier from those of others.
-void train_and_measure(Copier& copier, const LabParameters& given, std::uint64_t index) {
-  const auto seed = static_cast<std::uint64_t>(given.whole("seed"));
+// The accuracy of one seed by length. `index` tells the random numbers of one copier from those of others.
+std::vector<double> train_and_measure(const Copier& copier, const LabParameters& given, std::uint64_t index,
+                                      std::uint64_t seed) {
   const std::int64_t longest = given.whole("longest"), begin = copier.symbols;
   tasks::translation::SequenceToSequence model(
       model_of(copier.width, copier.symbols, copier.attends ? "bahdanau" : "none"));
@@ -89,6 +91,7 @@ void train_and_measure(Copier& copier, const LabParameters& given, std::uint64_t
   });
   const torch::NoGradGuard no_grad;
   Draws fresh(seed, 2 * index + 1);
+  std::vector<double> accuracy;
   for (std::int64_t length = 1; length <= longest; ++length) {
     const at::Tensor strings = draw_strings(given.whole("strings"), length, copier.symbols, fresh);
     tasks::translation::DecoderState state = model->read(strings, lengths_of(strings));
@@ -98,8 +101,9 @@ void train_and_measure(Copier& copier, const LabParameters& given, std::uint64_t
       symbol = model->logits(model->step(state, symbol)).narrow(-1, 0, copier.symbols).argmax(-1);
       right += (symbol == strings.select(1, place)).sum().item<double>();
     }
-    copier.accuracy.push_back(right / static_cast<double>(strings.numel()));
+    accuracy.push_back(right / static_cast<double>(strings.numel()));
   }
+  return accuracy;
 }
 
 LabResult run(const LabParameters& given, const LabHost& host) {
@@ -114,13 +118,33 @@ LabResult run(const LabParameters& given, const LabHost& host) {
     for (const bool attends : {false, true})
       for (const std::int64_t width : widths) copiers.push_back({.width = width, .symbols = count, .attends = attends});
   std::mutex mutex;
-  side_by_side(std::ssize(copiers), host, [&](std::int64_t index) {
-    Copier& copier = copiers[static_cast<std::size_t>(index)];
-    train_and_measure(copier, given, static_cast<std::uint64_t>(index));
+  const auto seeds = static_cast<std::size_t>(given.whole("seeds"));
+  for (Copier& copier : copiers) copier.of_seeds.resize(seeds);
+  side_by_side(std::ssize(copiers) * given.whole("seeds"), host, [&](std::int64_t index) {
+    const std::size_t place = static_cast<std::size_t>(index) / seeds, number = static_cast<std::size_t>(index) % seeds;
+    Copier& copier = copiers[place];
+    copier.of_seeds[number] =
+        train_and_measure(copier, given, place, static_cast<std::uint64_t>(given.whole("seed")) + number);
     const std::lock_guard lock(mutex);
     host.progress(fmt::format("{} of {} symbols: {:.3f} right at {}", copier.name(), copier.symbols,
-                              copier.accuracy.back(), longest));
+                              copier.of_seeds[number].back(), longest));
   });
+  for (Copier& copier : copiers) {
+    copier.accuracy.resize(static_cast<std::size_t>(longest));
+    for (const std::vector<double>& each : copier.of_seeds)
+      for (std::size_t i = 0; i < each.size(); ++i) copier.accuracy[i] += each[i] / static_cast<double>(seeds);
+  }
+  // What one copier has more than another, of each seed, at the longest strings.
+  const auto more = [&](const Copier& one, const Copier& other) {
+    std::vector<double> values;
+    for (std::size_t i = 0; i < seeds; ++i) values.push_back(one.of_seeds[i].back() - other.of_seeds[i].back());
+    return values;
+  };
+  const auto fall = [&](const Copier& copier) {
+    std::vector<double> values;
+    for (const std::vector<double>& each : copier.of_seeds) values.push_back(each.front() - each.back());
+    return values;
+  };
 
   LabResult result;
   pages::TextTable table{fmt::format("The longest string of which {:g} % of the symbols are right", 100 * right),
@@ -154,21 +178,26 @@ LabResult run(const LabParameters& given, const LabHost& host) {
     const Copier& attending = copiers[2 * (kind + 1) * widths.size() - 1];
     const std::string of = fmt::format(" of {} symbols", symbols[kind]);
     result.findings.push_back(
-        {fmt::format("No attention, {} units: right{} at 1, less right at {}", small.width, of, longest), direction,
-         above, 0, 0, small.accuracy.front() - small.accuracy.back()});
+        of_draws({fmt::format("No attention, {} units: right{} at 1, less right at {}", small.width, of, longest),
+                  direction, above, 0},
+                 fall(small)));
     if (widths.size() > 1)
-      result.findings.push_back(
+      result.findings.push_back(of_draws(
           {fmt::format("No attention, {} units less {} units: right{} at {}", large.width, small.width, of, longest),
-           direction, above, 0, 0, large.accuracy.back() - small.accuracy.back()});
+           direction, above, 0},
+          more(large, small)));
     result.findings.push_back(
-        {fmt::format("Bahdanau less no attention, {} units: right{} at {}", large.width, of, longest), direction, above,
-         0, 0, attending.accuracy.back() - large.accuracy.back()});
+        of_draws({fmt::format("Bahdanau less no attention, {} units: right{} at {}", large.width, of, longest),
+                  direction, above, 0},
+                 more(attending, large)));
   }
   if (symbols.size() > 1) {
     const Copier &few = copiers[widths.size() - 1], &many = copiers[(2 * symbols.size() - 1) * widths.size() - 1];
-    result.findings.push_back({fmt::format("No attention, {} units: right of {} symbols less right of {}, at {}",
-                                           few.width, few.symbols, many.symbols, longest),
-                               direction, above, 0, 0, few.accuracy.back() - many.accuracy.back()});
+    result.findings.push_back(
+        of_draws({fmt::format("No attention, {} units: right of {} symbols less right of {}, at {}", few.width,
+                              few.symbols, many.symbols, longest),
+                  direction, above, 0},
+                 more(few, many)));
   }
   result.findings.push_back({"Longest string copied without attention, over the bound d·b / log₂|V|, at most", nobody,
                              shown, 0, 0, worst_bound,
