@@ -42,6 +42,8 @@ std::string Task::continued(torch::nn::Module&, const std::string&, std::uint64_
   throw std::logic_error(expected_got("task " + description().name, "one that continues texts", "another"));
 }
 
+std::string Task::measured_problems(const ModelOptions&, const TrainingOptions&) const { return {}; }
+
 std::string Task::held_out_text(std::int64_t) const { return {}; }
 
 NarrowingCost Task::narrowing_cost(torch::nn::Module&, const TrainingOptions&, const KeptNumbers&) const {

@@ -131,6 +131,10 @@ class Task {
   virtual MeasuredValues evaluate(torch::nn::Module& model, const TrainingOptions& training, EvaluationPart part,
                                   nn::StatisticsOfHeads* heads) const = 0;
 
+  // What `evaluate` asks a model, for a task that asks the same in several ways, of which a model may learn one alone.
+  // Tasks with equal words measure alike. Empty: tasks do that give a model the same measures.
+  virtual std::string measured_problems(const ModelOptions& model, const TrainingOptions& training) const;
+
   // What a page shows of the model. Draws the same random numbers for every model with the same seed. The caller fills
   // in mechanism and seed. `thorough`: null in a comparison, where it must not take long.
   virtual Inspection inspect(torch::nn::Module& model, std::uint64_t seed,

@@ -50,6 +50,12 @@ double TaskOptionReader::later_number(const std::string& name, double otherwise,
   return find(name) == nullptr ? otherwise : number(name, otherwise, range);
 }
 
+std::string TaskOptionReader::later_word(const std::string& name, const std::string& otherwise,
+                                         const std::vector<std::string>& known) {
+  later_.insert(name);
+  return find(name) == nullptr ? otherwise : word(name, otherwise, known);
+}
+
 std::string TaskOptionReader::later_path(const std::string& name) {
   later_.insert(name);
   return find(name) == nullptr ? std::string() : path(name);

@@ -26,6 +26,7 @@ class TaskOptionReader {
   // An option that came after runs without it: recorded only where it is given, so that these can be resumed.
   std::int64_t later_whole(const std::string& name, std::int64_t otherwise, const Range<std::int64_t>& range);
   double later_number(const std::string& name, double otherwise, const Range<double>& range);
+  std::string later_word(const std::string& name, const std::string& otherwise, const std::vector<std::string>& known);
   std::string later_path(const std::string& name);
   // Empty where it is not given.
   std::string later_word(const std::string& name, const std::vector<std::string>& known);

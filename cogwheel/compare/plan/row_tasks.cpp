@@ -35,9 +35,13 @@ void expect_measured_alike(const Comparison& comparison, const MechanismPlan& pl
     return task.evaluate(*model, shared.training, runs::EvaluationPart::curve, nullptr);
   };
   const runs::Task& own = *tasks.of(plan.name);
+  const auto problems = [&](const runs::Task& task) { return task.measured_problems(shared.model, shared.training); };
+  const auto same_problems = [&] {
+    const std::string asked = problems(own);
+    return asked == problems(*tasks.shared()) && (!asked.empty() || measured(own) == measured(*tasks.shared()));
+  };
   if (own.description().measures == tasks.shared()->description().measures &&
-      own.data(shared.model, shared.training).vocabulary == comparison.data.vocabulary &&
-      measured(own) == measured(*tasks.shared()))
+      own.data(shared.model, shared.training).vocabulary == comparison.data.vocabulary && same_problems())
     return;
   std::string keys;
   for (const std::string& assignment : plan.set)

@@ -55,7 +55,7 @@ class Copying : public SampledTask {
     inspection.prompt = letters(text);
     inspection.sample = letters(answer);
     inspection.by_difficulty = {by_difficulty(model)};
-    inspection.tables = {table_of(inspection.by_difficulty.front())};
+    inspection.tables = tables_of(inspection.by_difficulty.front());
     return inspection;
   }
 

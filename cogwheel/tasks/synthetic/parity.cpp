@@ -26,13 +26,13 @@ const runs::TaskDescription& describe() {
 
 class Parity : public RunningTask {
  public:
-  Parity(std::int64_t length, runs::TaskOptions options) : RunningTask(length, std::move(options)) {}
+  Parity(const RunningOptions& running, runs::TaskOptions options) : RunningTask(running, std::move(options)) {}
 
   const runs::TaskDescription& description() const override { return describe(); }
 
  protected:
-  std::int64_t vocabulary() const override { return 2; }
-  std::string label(Token token) const override { return std::to_string(token); }
+  std::int64_t states() const override { return 2; }
+  std::string name_of(std::int64_t state) const override { return std::to_string(state); }
   std::shared_ptr<SampledTask> copy() const override { return std::make_shared<Parity>(*this); }
   std::int64_t next(std::int64_t state, std::int64_t bit) const override { return state ^ bit; }
 };
@@ -45,8 +45,8 @@ runs::TaskEntry parity_task() {
   return {.description = parity::describe(),
           .make = [](const runs::RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const runs::Task> {
             runs::TaskOptionReader reader(config.task);
-            const std::int64_t length = reader.whole("length", 0, RunningTask::lengths);
-            return std::make_shared<parity::Parity>(length, reader.finish());
+            const RunningOptions running = RunningOptions::read(reader);
+            return std::make_shared<parity::Parity>(running, reader.finish());
           },
           .preset =
               [] {

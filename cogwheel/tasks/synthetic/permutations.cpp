@@ -66,8 +66,8 @@ std::vector<Permutation> elements_of(const Group& group) {
 
 class Permutations : public RunningTask {
  public:
-  Permutations(const Group& group, std::int64_t length, runs::TaskOptions options)
-      : RunningTask(length, std::move(options)), elements_(elements_of(group)) {
+  Permutations(const Group& group, const RunningOptions& running, runs::TaskOptions options)
+      : RunningTask(running, std::move(options)), elements_(elements_of(group)) {
     std::map<Permutation, std::int64_t> number_of;
     for (const Permutation& element : elements_) number_of.emplace(element, std::ssize(number_of));
     for (const Permutation& first : elements_)
@@ -81,16 +81,16 @@ class Permutations : public RunningTask {
   const runs::TaskDescription& description() const override { return describe(); }
 
  protected:
-  std::int64_t vocabulary() const override { return std::ssize(elements_); }
+  std::int64_t states() const override { return std::ssize(elements_); }
   // Where 1, 2, 3, … go: 21345 exchanges the first two.
-  std::string label(Token token) const override {
+  std::string name_of(std::int64_t state) const override {
     std::string digits;
-    for (const int place : elements_[static_cast<std::size_t>(token)]) digits += static_cast<char>('1' + place);
+    for (const int place : elements_[static_cast<std::size_t>(state)]) digits += static_cast<char>('1' + place);
     return digits;
   }
   std::shared_ptr<SampledTask> copy() const override { return std::make_shared<Permutations>(*this); }
   std::int64_t next(std::int64_t state, std::int64_t token) const override {
-    return products_[static_cast<std::size_t>(state * vocabulary() + token)];
+    return products_[static_cast<std::size_t>(state * states() + token)];
   }
 
  private:
@@ -106,12 +106,12 @@ runs::TaskEntry permutations_task() {
   return {.description = permutations::describe(),
           .make = [](const runs::RunConfig& config, const std::filesystem::path&) -> std::shared_ptr<const runs::Task> {
             runs::TaskOptionReader reader(config.task);
-            const std::int64_t length = reader.whole("length", 0, RunningTask::lengths);
+            const RunningOptions running = RunningOptions::read(reader);
             const std::string name =
                 reader.word("group", permutations::groups.front().name, permutations::group_names());
             const auto* const group = std::find_if(permutations::groups.begin(), permutations::groups.end(),
                                                    [&](const permutations::Group& each) { return each.name == name; });
-            return std::make_shared<permutations::Permutations>(*group, length, reader.finish());
+            return std::make_shared<permutations::Permutations>(*group, running, reader.finish());
           },
           .preset =
               [] {

@@ -10,6 +10,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/philox.h"
 #include "cogwheel/nn/model_holder.h"
+#include "cogwheel/pages/html.h"
 #include "cogwheel/runs/mean_in_parts.h"
 #include "cogwheel/runs/task_options.h"
 
@@ -83,19 +84,24 @@ runs::MeasuredValues SampledTask::evaluate(torch::nn::Module& model, const runs:
                                            runs::EvaluationPart part, nn::StatisticsOfHeads* heads) const {
   const std::int64_t context = context_of(model), tokens = window(context);
   const std::int64_t count = evaluated_sequences(training, part, tokens, evaluated_tokens_ / tokens);
-  const auto means = runs::mean_in_parts(draw(0, evaluated_, 0, count, context, difficulty(context).trained), heads,
-                                         [&](const runs::Batch& some, const nn::ForwardContext& given) {
-                                           return at_answers(model_of(model), some, given);
-                                         });
-  return {{"held_out_loss", means[0]}, {"accuracy", means[1]}};
+  return measured(model_of(model), evaluated(count, context), heads).values;
 }
 
-runs::PartialMeans SampledTask::at_answers(language::LanguageModelImpl& model, const runs::Batch& batch,
-                                           const nn::ForwardContext& given) {
-  const at::Tensor logits = model.forward(batch.inputs, given).cpu(), counted = batch.targets != ignored_target;
-  return {{at::cross_entropy_loss(logits.flatten(0, 1), batch.targets.flatten()).item<double>(),
-           (logits.argmax(-1) == batch.targets).masked_select(counted).mean(at::kDouble).item<double>()},
-          counted.sum().item<double>()};
+runs::Batch SampledTask::evaluated(std::int64_t count, std::int64_t context) const {
+  return draw(0, evaluated_, 0, count, context, difficulty(context).trained);
+}
+
+SampledTask::Measured SampledTask::measured(language::LanguageModelImpl& model, const runs::Batch& all,
+                                            nn::StatisticsOfHeads* heads) const {
+  const auto at_answers = [&](const runs::Batch& some, const nn::ForwardContext& given) -> runs::PartialMeans {
+    const at::Tensor logits = model.forward(some.inputs, given).cpu(), counted = some.targets != ignored_target;
+    return {{at::cross_entropy_loss(logits.flatten(0, 1), some.targets.flatten()).item<double>(),
+             (logits.argmax(-1) == some.targets).masked_select(counted).mean(at::kDouble).item<double>()},
+            counted.sum().item<double>()};
+  };
+  const auto means = runs::mean_in_parts(all, heads, at_answers);
+  return {{{"held_out_loss", means[0]}, {"accuracy", means[1]}},
+          (all.targets != ignored_target).sum().item<std::int64_t>()};
 }
 
 runs::Inspection SampledTask::inspect(torch::nn::Module& module, std::uint64_t, const runs::ThoroughInspection*) const {
@@ -123,7 +129,7 @@ runs::Inspection SampledTask::inspect(torch::nn::Module& module, std::uint64_t, 
   inspection.maps = std::move(maps.maps);
   inspection.sample = "\nanswers:" + given + "\nright:  " + right;
   inspection.by_difficulty = {by_difficulty(model)};
-  inspection.tables = {table_of(inspection.by_difficulty.front())};
+  inspection.tables = tables_of(inspection.by_difficulty.front());
   return inspection;
 }
 
@@ -134,22 +140,25 @@ runs::MeasuresByDifficulty SampledTask::by_difficulty(language::LanguageModel& m
     const runs::Batch all = draw_at(each, sequences_at_each);
     const std::int64_t first = first_answer(each);
     if (first > 0) all.targets.narrow(1, 0, first).fill_(ignored_target);
-    const auto means = runs::mean_in_parts(all, nullptr, [&](const runs::Batch& some, const nn::ForwardContext& given) {
-      return at_answers(*model, some, given);
-    });
-    measures.points.push_back({.difficulty = each,
-                               .answers = (all.targets != ignored_target).sum().item<std::int64_t>(),
-                               .measured = {{"accuracy", means[1]}}});
+    Measured found = measured(*model, all, nullptr);
+    std::erase_if(found.values, [](const runs::MeasuredValue& value) { return value.measure == "held_out_loss"; });
+    measures.points.push_back({.difficulty = each, .answers = found.answers, .measured = std::move(found.values)});
   }
   return measures;
 }
 
-pages::TextTable SampledTask::table_of(const runs::MeasuresByDifficulty& measures) {
-  pages::TextTable table{
-      .title = "Accuracy by " + measures.difficulty, .columns = {measures.difficulty, "accuracy"}, .rows = {}};
-  for (const auto& point : measures.points)
-    table.rows.push_back({std::to_string(point.difficulty), fmt::format("{:.3f}", point.measured.front().value)});
-  return table;
+std::vector<pages::TextTable> SampledTask::tables_of(const runs::MeasuresByDifficulty& measures) const {
+  std::vector<pages::TextTable> tables;
+  for (const runs::Measure& measure : description().measures) {
+    pages::TextTable table{.title = pages::capitalised(measure.title) + " by " + measures.difficulty,
+                           .columns = {measures.difficulty, measure.label},
+                           .rows = {}};
+    for (const auto& point : measures.points)
+      if (const double* const value = runs::find_value(point.measured, measure.name))
+        table.rows.push_back({std::to_string(point.difficulty), fmt::format("{:.3f}", *value)});
+    if (!table.rows.empty()) tables.push_back(std::move(table));
+  }
+  return tables;
 }
 
 std::shared_ptr<const runs::Task> SampledTask::limited(std::int64_t evaluated_tokens) const {

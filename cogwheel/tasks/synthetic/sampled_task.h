@@ -17,10 +17,6 @@
 #include "cogwheel/tasks/language/language_model_task.h"
 #include "cogwheel/tasks/language/language_preset.h"
 
-namespace cogwheel::runs {
-struct PartialMeans;
-}  // namespace cogwheel::runs
-
 namespace cogwheel::tasks::synthetic {
 
 class SampledTask : public language::LanguageModelTask {
@@ -29,7 +25,6 @@ class SampledTask : public language::LanguageModelTask {
   runs::RunConfig completed(runs::RunConfig config) const override;
   runs::Batch batch(const torch::nn::Module& model, const runs::TrainingOptions& training,
                     const runs::DataPlace& place) const override;
-  // The mean cross-entropy at the answers, held_out_loss, and the share of right ones, accuracy.
   runs::MeasuredValues evaluate(torch::nn::Module& model, const runs::TrainingOptions& training,
                                 runs::EvaluationPart part, nn::StatisticsOfHeads* heads) const override;
   // Maps and answers of one sequence, and accuracy by difficulty.
@@ -89,17 +84,25 @@ class SampledTask : public language::LanguageModelTask {
   }
   // Writes the first tokens(difficulty) inputs and their targets, the answers.
   virtual void write(const Draws& draws, std::int64_t difficulty, const Sequence& sequence) const = 0;
+  // What is measured of a model, and the number of answers: the mean cross-entropy at these, held_out_loss, and the
+  // share of right ones, accuracy. `heads`: as runs::mean_in_parts has it.
+  struct Measured {
+    runs::MeasuredValues values;
+    std::int64_t answers = 0;
+  };
+  virtual Measured measured(language::LanguageModelImpl& model, const runs::Batch& all,
+                            nn::StatisticsOfHeads* heads) const;
   // From which place on the answers of a sequence are of its difficulty.
   virtual std::int64_t first_answer(std::int64_t /*difficulty*/) const { return 0; }
 
-  // The measures of a trained model at each of several difficulties.
+  // The first sequences of those that are evaluated, of training's difficulties.
+  runs::Batch evaluated(std::int64_t count, std::int64_t context) const;
+  // The measures of a trained model at each of several difficulties, all but the loss.
   runs::MeasuresByDifficulty by_difficulty(language::LanguageModel& model) const;
-  // The same as a table.
-  static pages::TextTable table_of(const runs::MeasuresByDifficulty& measures);
+  // The same, a table of each measure.
+  std::vector<pages::TextTable> tables_of(const runs::MeasuresByDifficulty& measures) const;
 
  private:
-  static runs::PartialMeans at_answers(language::LanguageModelImpl& model, const runs::Batch& batch,
-                                       const nn::ForwardContext& given);
   runs::Batch draw(std::uint64_t seed, Part part, std::int64_t first, std::int64_t count, std::int64_t context,
                    std::int64_t trained) const;
   runs::Batch draw_at(std::int64_t difficulty, std::int64_t count) const;

@@ -222,5 +222,25 @@ TEST(Widths, AreRefusedWhereRowsCannotHaveThem) {
   EXPECT_EQ(refused(request), "--widths: expected a task whose model has transformer blocks, got handwriting");
 }
 
+// A model that learned to write steps is measured by what it then answers: by the same answers as one without.
+TEST(Variants, MayWriteStepsToTheSameAnswers) {
+  const auto planned = [](const std::string& variant) {
+    CompareRequest request;
+    request.task = "parity";
+    request.attention = {"softmax"};
+    request.seeds = 1;
+    request.set = {"task.steps=none", "task.length=8"};
+    request.variants = {parse_variant(variant, "--variant")};
+    Comparison comparison = plan_comparison(request);
+    return usage_error_of([&] { load_tasks(comparison); });
+  };
+  EXPECT_EQ(planned("steps: task.steps=written"), "nothing thrown");
+  EXPECT_EQ(planned("dense: task.steps=dense"),
+            "--variant dense: expected keys that leave what is measured as it is, got task.steps=dense");
+  EXPECT_EQ(planned("longer: task.steps=written task.length=16"),
+            "--variant longer: expected keys that leave what is measured as it is, got task.length=16, "
+            "task.steps=written");
+}
+
 }  // namespace
 }  // namespace cogwheel::compare

@@ -9,55 +9,16 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/runs/batch.h"
-#include "cogwheel/runs/task_entry.h"
-#include "cogwheel/tasks/language/language_model.h"
 #include "cogwheel/tasks/synthetic/ioi_data.h"
 #include "support/usage_error_of.h"
+#include "tasks/synthetic/made_task.h"
 
 namespace cogwheel::tasks::synthetic::sampled_tasks_test {
 namespace {
 
-using Values = std::map<std::string, runs::ConfigValue>;
-using Numbers = std::vector<std::int64_t>;
-
-runs::RunConfig config_of(const std::string& task, Values values, std::int64_t context = 64) {
-  runs::RunConfig config;
-  config.task = {task, std::move(values)};
-  config.model.as<language::LanguageModelOptions>().context = context;
-  config.model.as<language::LanguageModelOptions>().layers = 1;
-  config.model.as<language::LanguageModelOptions>().heads = 2;
-  config.model.as<language::LanguageModelOptions>().width = 16;
-  config.training.batch = 64;
-  return config;
-}
-
-struct Made {
-  explicit Made(const runs::RunConfig& config)
-      : training(config.training),
-        task(runs::make_task(config)),
-        completed(task->completed(config)),
-        model(runs::make_model(completed.model)) {}
-  runs::Batch batch(std::int64_t step = 0) const {
-    return task->batch(*model, training, {step, step * training.batch});
-  }
-
-  runs::TrainingOptions training;
-  std::shared_ptr<const runs::Task> task;
-  runs::RunConfig completed;
-  std::shared_ptr<torch::nn::Module> model;
-};
-
-Numbers row_of(const at::Tensor& all, std::int64_t row) {
-  const auto* first = all.data_ptr<std::int64_t>() + row * all.size(1);
-  return {first, first + all.size(1)};
-}
-
 std::string refusal(const runs::RunConfig& config) {
   return usage_error_of([&] { runs::make_task(config)->completed(config); });
 }
-
-constexpr std::int64_t ignored = -100;
 
 TEST(Recall, AsksForTheValueThatWasWrittenLast) {
   const std::int64_t keys = 24, values = 5, separator = keys + values;
@@ -81,7 +42,7 @@ TEST(Recall, AsksForTheValueThatWasWrittenLast) {
       }
       last[key] = value;
     }
-    for (std::size_t before = 0; before <= place; ++before) EXPECT_EQ(targets[before], ignored);
+    for (std::size_t before = 0; before <= place; ++before) EXPECT_EQ(targets[before], ignored_target);
     EXPECT_EQ(overwritten, last.size() / 2);
     // Round by round, each key once in a round.
     std::set<std::int64_t> asked;
@@ -94,7 +55,7 @@ TEST(Recall, AsksForTheValueThatWasWrittenLast) {
     EXPECT_GE(answers, last.size());
     for (; place < inputs.size(); ++place) {
       EXPECT_EQ(inputs[place], separator);
-      EXPECT_EQ(targets[place], ignored);
+      EXPECT_EQ(targets[place], ignored_target);
     }
     ++rows_with[last.size()];
     overwritten_in_all += overwritten;
