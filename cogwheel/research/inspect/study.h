@@ -83,9 +83,9 @@ struct StudyEntry {
   LabParameters parameters;
   // Throws UsageError for a run that it can ask nothing.
   StudyResult (*run)(const LabParameters& parameters, const std::vector<StudiedRun>& runs);
-  bool reads_text = false;      // one for all runs, in the tokens of each
+  bool reads_text = false;  // one for all runs, in the tokens of each
   std::vector<StudyNumber> numbers = {};
-  bool reads_held_out = false;   // of the task of each run (held_out.h)
+  bool reads_held_out = false;  // of the task of each run (held_out.h)
   Asked asks = Asked::language_models;
 };
 
