@@ -123,7 +123,7 @@ TEST(TrainedExperiment, AsksStudiesAndClaimsSomethingOfTheirNumbers) {
     return usage_error_of([&] { parse_trained_experiment(replaced(of_study, from, to), "s1/x", "x.toml"); });
   };
   EXPECT_EQ(refused("name = \"heads\"", "name = \"headz\"").rfind("x.toml: study: name: expected heads (", 0), 0U);
-  EXPECT_EQ(refused("tokens=64", "tokens=1"), "x.toml: study: set: tokens: expected 8 to 1024, got 1");
+  EXPECT_EQ(refused("tokens=64", "tokens=1"), "x.toml: study: set: tokens: expected at least 8, got 1");
   EXPECT_EQ(refused("set = [", "rows = [\"cogg\"]\nset = ["),
             "x.toml: study: rows: expected cog (the nearest of 2 names), got cogg");
   EXPECT_EQ(refused("set = [", "rows = [\"cog\"]\nset = ["),
