@@ -13,53 +13,30 @@
 namespace cogwheel::interpret {
 namespace {
 
-// Of a query, the keys that it sees, [first, query], and how many it keeps.
-struct SeenKeys {
-  std::int64_t first, count, kept;
-};
-
-SeenKeys seen_keys(std::int64_t query, std::int64_t tokens, double share, std::int64_t window) {
-  const std::int64_t most = window > 0 ? std::min(tokens, window) : tokens, count = std::min(query + 1, most);
-  // A share such as 0.1 of 10 keys is one, whatever its rounding.
-  const auto room = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(most) - 1e-9));
-  return {query + 1 - count, count, std::clamp<std::int64_t>(room, 1, count)};
+at::Tensor newest_of(const at::Tensor& sizes, std::int64_t room) {
+  return at::ones({sizes.size(-1), sizes.size(-1)}, at::kBool).tril().triu(1 - room).expand(sizes.sizes());
 }
 
-at::Tensor newest_of(const at::Tensor& maps, double share, std::int64_t window) {
-  at::Tensor keeps = at::zeros(maps.sizes(), at::kBool);
-  for (std::int64_t query = 0; query < maps.size(-1); ++query) {
-    const std::int64_t kept = seen_keys(query, maps.size(-1), share, window).kept;
-    keeps.select(-2, query).narrow(-1, query + 1 - kept, kept).fill_(true);
-  }
-  return keeps;
+// A hidden key weighs nothing, and is chosen where no other is left.
+at::Tensor heaviest_of(const at::Tensor& sizes, std::int64_t room) {
+  return at::zeros(sizes.sizes(), at::kBool).scatter_(-1, std::get<1>(sizes.topk(room, -1)), true);
 }
 
-at::Tensor heaviest_of(const at::Tensor& sizes, double share, std::int64_t window) {
+at::Tensor accumulated_of(const at::Tensor& sizes, std::int64_t room, std::int64_t window) {
+  constexpr double gone = -std::numeric_limits<double>::infinity();
   at::Tensor keeps = at::zeros(sizes.sizes(), at::kBool);
+  const at::Tensor sums = at::zeros_like(sizes.select(-2, 0));  // [..., N], −∞ of what was dropped
   for (std::int64_t query = 0; query < sizes.size(-1); ++query) {
-    const SeenKeys seen = seen_keys(query, sizes.size(-1), share, window);
-    const at::Tensor row = sizes.select(-2, query).narrow(-1, seen.first, seen.count);
-    const at::Tensor places = std::get<1>(row.topk(seen.kept, -1));
-    keeps.select(-2, query).narrow(-1, seen.first, seen.count).scatter_(-1, places, true);
-  }
-  return keeps;
-}
-
-at::Tensor accumulated_of(const at::Tensor& sizes, double share, std::int64_t window) {
-  at::Tensor keeps = at::zeros(sizes.sizes(), at::kBool);
-  at::Tensor sums = at::zeros_like(sizes.select(-2, 0));  // [..., N], −∞ of what was dropped
-  for (std::int64_t query = 0; query < sizes.size(-1); ++query) {
-    const SeenKeys seen = seen_keys(query, sizes.size(-1), share, window);
-    sums = sums + sizes.select(-2, query);
-    const std::int64_t recent = (seen.kept + 1) / 2, older = seen.count - recent, heavy = seen.kept - recent;
-    at::Tensor row = keeps.select(-2, query);
-    row.narrow(-1, query + 1 - recent, recent).fill_(true);
+    const std::int64_t seen = window > 0 ? std::min(query + 1, window) : query + 1, first = query + 1 - seen;
+    const std::int64_t kept = std::min(room, seen), newest = (kept + 1) / 2, older = seen - newest;
+    sums.add_(sizes.select(-2, query));
+    const at::Tensor row = keeps.select(-2, query);
+    row.narrow(-1, query + 1 - newest, newest).fill_(true);
     if (older == 0) continue;
-    const at::Tensor of_older = sums.narrow(-1, seen.first, older);
-    const auto [largest, places] = of_older.topk(heavy, -1);
-    row.narrow(-1, seen.first, older).scatter_(-1, places, largest > -std::numeric_limits<double>::infinity());
-    const at::Tensor dropped = row.narrow(-1, seen.first, older).logical_not();
-    of_older.masked_fill_(dropped, -std::numeric_limits<double>::infinity());
+    const at::Tensor of_older = sums.narrow(-1, first, older), keeps_older = row.narrow(-1, first, older);
+    const auto [largest, places] = of_older.topk(kept - newest, -1);
+    keeps_older.scatter_(-1, places, largest > gone);
+    of_older.masked_fill_(keeps_older.logical_not(), gone);
   }
   return keeps;
 }
@@ -71,10 +48,15 @@ at::Tensor with_kept_keys(const at::Tensor& maps, KeptKeys kept, double share, b
   if (maps.dim() < 2 || maps.size(-1) != maps.size(-2))
     throw UsageError(expected_got("attention maps", "[..., tokens, tokens]", shape_text(maps.sizes())));
   if (!(share > 0 && share <= 1)) throw UsageError(expected_got("share of the keys", "above 0, up to 1", "another"));
+  if (share == 1) return maps;
+  const std::int64_t tokens = window > 0 ? std::min(maps.size(-1), window) : maps.size(-1);
+  // A share such as 0.1 of 10 keys is one, whatever its rounding.
+  const auto room =
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(share * static_cast<double>(tokens) - 1e-9)));
   const at::Tensor sizes = maps.abs();
-  const at::Tensor keeps = kept == KeptKeys::newest     ? newest_of(maps, share, window)
-                           : kept == KeptKeys::heaviest ? heaviest_of(sizes, share, window)
-                                                        : accumulated_of(sizes, share, window);
+  const at::Tensor keeps = kept == KeptKeys::newest     ? newest_of(sizes, room)
+                           : kept == KeptKeys::heaviest ? heaviest_of(sizes, room)
+                                                        : accumulated_of(sizes, room, window);
   const at::Tensor left = maps.masked_fill(keeps.logical_not(), 0);
   if (!renormalised) return left;
   const at::Tensor before = sizes.sum(-1, true), after = left.abs().sum(-1, true);

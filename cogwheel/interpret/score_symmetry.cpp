@@ -13,7 +13,7 @@ namespace cogwheel::interpret {
 
 at::Tensor asymmetry(const at::Tensor& matrices) {
   const at::Tensor turned = matrices.transpose(-1, -2);
-  return at::frobenius_norm(matrices - turned, {-2, -1}) / at::frobenius_norm(matrices + turned, {-2, -1});
+  return ((matrices - turned).square().sum({-2, -1}) / (matrices + turned).square().sum({-2, -1})).sqrt();
 }
 
 at::Tensor symmetric_share(const at::Tensor& matrices) {

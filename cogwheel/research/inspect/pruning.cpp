@@ -25,7 +25,7 @@ struct HeldOutHalves {
 };
 
 HeldOutHalves halves_of(const StudiedRun& run, std::int64_t tokens) {
-  const runs::Batch all = held_out_of(run, 2 * tokens);
+  const runs::Batch all = held_out_of(run, 2 * std::max(tokens, (*run.model)->options().context));
   const std::int64_t texts = all.inputs.size(0);
   if (texts < 2) throw UsageError(expected_got(run.name, "two held-out windows or more", std::to_string(texts)));
   const at::Tensor places = at::arange(texts), even = places.remainder(2) == 0;
@@ -56,11 +56,13 @@ double loss_without(tasks::language::LanguageModelImpl& model, const HeldOutHalv
   nn::Hooks hooks;
   interpret::edit_heads(hooks, edits, own, {});
   double sum = 0, told = 0;
-  for (std::int64_t text = 0; text < texts.other_tokens.size(0); ++text) {
-    const at::Tensor targets = texts.other_targets.narrow(0, text, 1);
-    const double count = targets.ne(ignored_target).sum().item<double>();
-    sum += count * model.loss(texts.other_tokens.narrow(0, text, 1), targets, {.hooks = &hooks}).item<double>();
-    told += count;
+  const std::int64_t together = std::max<std::int64_t>(1, 2048 / texts.other_tokens.size(1));
+  for (std::int64_t first = 0; first < texts.other_tokens.size(0); first += together) {
+    const std::int64_t count = std::min(together, texts.other_tokens.size(0) - first);
+    const at::Tensor targets = texts.other_targets.narrow(0, first, count);
+    const double counted = targets.ne(ignored_target).sum().item<double>();
+    sum += counted * model.loss(texts.other_tokens.narrow(0, first, count), targets, {.hooks = &hooks}).item<double>();
+    told += counted;
   }
   return sum / told;
 }
@@ -143,7 +145,7 @@ StudyEntry pruning_study() {
                       {"tokens", {8192}, {64, 1e7}, "of held-out text, about, for importance and for the loss each"},
                       {"tolerance", {0.05}, {0, 10}, "of the loss, in nats", LabParameter::Kind::real}}},
       .run = pruning::run,
-      .numbers = {{"rise", "rise of the loss, of so large a share of the heads removed", "the share, one of shares"},
+      .numbers = {{"rise", "rise of the loss, of so large a share of the heads removed", "share, one of shares"},
                   {"mean_rise", "the same, mean over shares"},
                   {"spared", "the largest share whose removal costs no more than tolerance"},
                   {"loss", "held-out loss with all heads"},

@@ -132,7 +132,7 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
        "which those of a text are not, and grows with their number. Compare the "
        "ratio; by z alone hardly any head is normal."},
       {"Over training:",
-       "give checkpoints of a run, as in run/step-200.safetensors. ‖E[v]‖ and E‖o‖ are in the study "
+       "keep copies of a run's checkpoint, and give them as runs. ‖E[v]‖ and E‖o‖ are in the study "
        "heads, at every evaluation."}};
   return result;
 }

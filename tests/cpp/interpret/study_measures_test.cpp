@@ -3,7 +3,8 @@
 #include <torch/types.h>
 
 #include <cmath>
-#include <limits>
+#include <cstdint>
+#include <vector>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/token.h"
@@ -104,14 +105,13 @@ TEST(ScoreSymmetry, IsZeroForSymmetricAndInfiniteForSkewMatrices) {
 TEST(NeedleAccuracy, CountsByThePlaceOfThePair) {
   constexpr std::int64_t bar = 9, none = ignored_target;
   // Three pairs, all asked; four of which key 0 is written twice; and one pair alone, which is left out.
-  const at::Tensor tokens = torch::tensor({{0, 5, 1, 6, 2, 7, bar, 2, 0, 1, bar, bar},
-                                           {0, 5, 1, 6, 0, 7, 3, 5, bar, 3, 0, 1},
-                                           {4, 5, bar, 4, 4, 4, 4, 4, 4, 4, 4, 4}},
-                                          at::kLong);
-  const at::Tensor targets = torch::tensor({{none, none, none, none, none, none, none, 7L, 5L, 6L, none, none},
-                                            {none, none, none, none, none, none, none, none, none, 5L, 7L, 6L},
-                                            {none, none, none, 5L, 5L, 5L, 5L, 5L, 5L, 5L, 5L, 5L}},
-                                           at::kLong);
+  const auto rows_of = [](const std::vector<std::int64_t>& all) { return torch::tensor(all, at::kLong).view({3, 12}); };
+  const at::Tensor tokens = rows_of({0, 5, 1,   6, 2, 7, bar, 2, 0,   1, bar, bar,  //
+                                     0, 5, 1,   6, 0, 7, 3,   5, bar, 3, 0,   1,    //
+                                     4, 5, bar, 4, 4, 4, 4,   4, 4,   4, 4,   4});
+  const at::Tensor targets = rows_of({none, none, none, none, none, none, none, 7,    5,    6, none, none,  //
+                                      none, none, none, none, none, none, none, none, none, 5, 7,    6,     //
+                                      none, none, none, 5,    5,    5,    5,    5,    5,    5, 5,    5});
   at::Tensor answers = targets.clone();
   answers[0][8] = 6;  // the first pair
   answers[1][11] = 5;
