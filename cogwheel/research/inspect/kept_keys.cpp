@@ -77,8 +77,8 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
   }
   const double least = std::ranges::min(parameters.numbers("shares"));
   result.answer = fmt::format(
-      "With {:g} of the keys kept the loss rises by {} where they are the newest and by {} where "
-      "they are those that queries weighed most.",
+      "With room for {:g} of the keys the loss rises by {} where the newest are kept and by {} where half of them are "
+      "those that queries weighed most.",
       least, numbers.told(groups, "newest", least), numbers.told(groups, "accumulated", least));
   result.tables = {{"shares", table_by_place("Rise of the loss in nats", "share kept", groups, numbers,
                                              {{"newest", "newest"},

@@ -118,11 +118,13 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
   NumbersByRun numbers(runs.size());
   StudyResult result;
   std::vector<Losses> losses;
+  std::int64_t farthest = 1;  // of contexts, read by a run
   pages::TextTable by_position{"Every position", {"run", "tokens read", "loss"}, {}};
   for (std::size_t each = 0; each < runs.size(); ++each) {
     const Losses& of = losses.emplace_back(losses_of(runs[each], multiple, parameters.whole("tokens")));
     if (!of.note.empty()) result.notes.push_back(of.note);
     const auto all = std::ssize(of.by_position);
+    farthest = std::max(farthest, all / of.context);
     const std::int64_t quarter = std::max<std::int64_t>(1, of.context / 4);
     for (std::int64_t at = 1; at * of.context <= all; at *= 2)
       numbers.set(each, "loss_at", static_cast<double>(at), of.mean(at * of.context - quarter, at * of.context));
@@ -136,8 +138,8 @@ StudyResult run(const LabParameters& parameters, const std::vector<StudiedRun>& 
           {runs[each].name, std::to_string(place + 1), study_number(of.by_position[static_cast<std::size_t>(place)])});
   }
   result.answer = fmt::format(
-      "Past its trained context, up to {} times as far, the loss is {}; in the last quarter of the context it is {}.",
-      multiple, numbers.told(groups, "loss_late"), numbers.told(groups, "loss_at", 1));
+      "Past its trained context, up to {} times as far, the loss is {}, and in the last quarter within it {}.",
+      farthest, numbers.told(groups, "loss_late"), numbers.told(groups, "loss_at", 1));
   result.tables = {{"lengths", table_of_groups("Loss in nats", groups, numbers,
                                                {{"within the context", "loss_within"},
                                                 {"past it", "loss_late"},
