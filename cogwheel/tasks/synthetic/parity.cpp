@@ -26,9 +26,8 @@ const runs::TaskDescription& describe() {
 
 class Parity : public RunningTask {
  public:
-  Parity(const RunningOptions& running, runs::TaskOptions options) : RunningTask(running, std::move(options)) {}
-
-  const runs::TaskDescription& description() const override { return describe(); }
+  Parity(const RunningOptions& running, runs::TaskOptions options)
+      : RunningTask(describe(), running, std::move(options)) {}
 
  protected:
   std::int64_t states() const override { return 2; }

@@ -67,7 +67,7 @@ std::vector<Permutation> elements_of(const Group& group) {
 class Permutations : public RunningTask {
  public:
   Permutations(const Group& group, const RunningOptions& running, runs::TaskOptions options)
-      : RunningTask(running, std::move(options)), elements_(elements_of(group)) {
+      : RunningTask(describe(), running, std::move(options)), elements_(elements_of(group)) {
     std::map<Permutation, std::int64_t> number_of;
     for (const Permutation& element : elements_) number_of.emplace(element, std::ssize(number_of));
     for (const Permutation& first : elements_)
@@ -77,8 +77,6 @@ class Permutations : public RunningTask {
         products_.push_back(number_of.at(both));
       }
   }
-
-  const runs::TaskDescription& description() const override { return describe(); }
 
  protected:
   std::int64_t states() const override { return std::ssize(elements_); }

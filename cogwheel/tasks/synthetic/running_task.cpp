@@ -48,6 +48,14 @@ RunningOptions RunningOptions::read(runs::TaskOptionReader& reader) {
   return options;
 }
 
+RunningTask::RunningTask(const runs::TaskDescription& described, const RunningOptions& running,
+                         runs::TaskOptions options)
+    : SampledTask(std::move(options)), description_(described), running_(running) {
+  if (is_dense()) return;
+  description_.summary += ", of which the last counts";
+  description_.measures.front().unit = "nats per last answer";
+}
+
 std::string RunningTask::label(Token token) const {
   if (token < states()) return name_of(token);
   return token < 2 * states() ? "=" + name_of(token - states()) : "·";

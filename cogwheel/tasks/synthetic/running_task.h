@@ -34,11 +34,12 @@ struct RunningOptions {
 
 class RunningTask : public SampledTask {
  public:
+  const runs::TaskDescription& description() const override { return description_; }
   std::string measured_problems(const runs::ModelOptions& model, const runs::TrainingOptions& training) const override;
 
  protected:
-  RunningTask(const RunningOptions& running, runs::TaskOptions options)
-      : SampledTask(std::move(options)), running_(running) {}
+  // `described`: as every state is asked for.
+  RunningTask(const runs::TaskDescription& described, const RunningOptions& running, runs::TaskOptions options);
 
   virtual std::int64_t states() const = 0;
   virtual std::string name_of(std::int64_t state) const = 0;
@@ -63,6 +64,7 @@ class RunningTask : public SampledTask {
  private:
   bool is_dense() const { return running_.steps == RunningOptions::Steps::dense; }
 
+  runs::TaskDescription description_;
   RunningOptions running_;
 };
 
