@@ -143,7 +143,7 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
        "one."});
   result.findings.push_back({"Rank of ψ(Q)ψ(K)ᵀ over the number of features", follows, near, 1, 0,
                              rank_of_features / static_cast<double>(std::min(width, tokens))});
-  result.findings.push_back({fmt::format("Rank of the exponential of each entry of QKᵀ, of {}", tokens), follows, above,
+  result.findings.push_back({fmt::format("Rank of the exponential of each entry of QKᵀ, of {}", tokens), ours, above,
                              static_cast<double>(width), 0, rank_of_exponential,
                              "Were exp(q·k) = ψ(q)·ψ(k) with features of finite size, the rank could not exceed that "
                              "size at any length. In exact "

@@ -21,7 +21,7 @@ namespace {
 
 LabParameters parameters() {
   return {{{"layers", {3}, {1, 64}, "of the model that is counted"},
-           {"width", {256}, {16, 1024}, "of tokens, a multiple of 16"},
+           {"width", {256}, {128, 1024}, "of tokens, a multiple of 16"},
            {"tokens", {256}, {8, 4096}, "of a text whose time is taken"},
            {"batch", {2}, {1, 64}, "texts"},
            {"repeats", {10}, {1, 1000}, "rounds in which the layers take turns; the fastest counts"},
