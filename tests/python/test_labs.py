@@ -308,7 +308,7 @@ def test_handwriting(small):
         (["s2/projection", "--set", "points=10.5"], "--set: points: expected a whole number from 2 to 5000, got 10.5"),
         (["s2/projection", "--set", "epsilon=1"], "--set: epsilon: expected "),
         (["s2/projection", "--set", "epsilon=nan"], "--set: epsilon: expected a number from "),
-        (["s2/projection", "--set", "points"], "--set: expected key=value, got points"),
+        (["s2/projection", "--set", "points"], "--set: expected name=value, got points"),
         (["s2/local-noise", "--set", "window=64", "--out", "out"], "lengths: expected two at least, all above the window of 64, got 8 from 32"),
         (["s2/capacity", "--out", "."], ".: expected "),
         ([], "experiment: expected a name, as `cogwheel list experiments` shows them, or --resume DIR, got neither"),
