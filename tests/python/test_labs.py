@@ -344,6 +344,7 @@ KNOWN_DIFFERENCES = {
     "s2/jacobian": {"Mean |cosine| of the keys"},
     "s0/layer": {"Numbers of a matrix that the post's layer reads"},
     "s4/cost": {"Parameters of Diff + Sym"},
+    "s4/features": {"The same of the weights, rows divided by their sums, scores of 1", "The same of the weights, rows divided by their sums, scores of 2"},
     "s4/noise": {"Signal over noise, differential over softmax, 0 of the noise shared"},
 }
 

@@ -161,14 +161,16 @@ def test_minutes_decide_the_steps_once(reproduce, work):
 
 def test_all_of_a_source_give_an_index(reproduce, work, cogwheel_in):
     """Of labs that take no time: those that a folder has already are not run again, and one without a result does not end the others."""
-    slow = ["alignment", "copy", "handwriting", "hopfield", "jacobian", "key-value", "length", "local-noise", "memory", "score-cost", "superposition"]
+    slow = ["alignment", "copy", "handwriting", "hopfield", "jacobian", "key-value", "length", "linear-attention", "local-noise", "memory", "score-cost", "superposition"]
     for name in slow:
         folder = work / "s2" / "s2" / name
         folder.mkdir(parents=True)
         (folder / ".cogwheel").write_text("reproduction\n")
         (folder / "results.json").write_text(json.dumps({
             "schema": 2, "experiment": f"s2/{name}", "section": "Section", "question": "?", "answer": "So it is.", "created": "2026-11-26T00:00:00Z", "seconds": 1,
-            "findings": [{"what": f"finding of {name}", "relation": "above", "expected": 0, "agrees": name != "copy", "ours": 1.5}],
+            "findings": [{"what": f"finding of {name}", "relation": "above", "expected": 0, "agrees": name != "copy", "ours": 1.5},
+                         {"what": f"draws of {name}", "relation": "above", "expected": 0, "agrees": None, "verdict": "cannot tell", "ours": 1.5,
+                          "interval": 2.25, "p": 0.3}],
         }))  # fmt: skip
     (work / "s2/.cogwheel").write_text("reproductions\n")
     (work / "s2/s2/length/results.json").write_text("{}")
@@ -178,7 +180,8 @@ def test_all_of_a_source_give_an_index(reproduce, work, cogwheel_in):
     lines = [line for line in text.splitlines() if line.startswith("| s2/")]
     verdicts = [line.rsplit("|", 2)[1].strip() for line in lines[: text.split("## Experiments")[0].count("\n| s2/")]]
     assert verdicts == sorted(verdicts, key=["contradicts", "cannot tell", "agrees"].index)  # what disagrees comes first
-    assert any("finding of copy" in line and "contradicts" in line for line in lines) and {"contradicts", "agrees"} <= set(verdicts)
+    assert any("finding of copy" in line and "contradicts" in line for line in lines) and {"contradicts", "cannot tell", "agrees"} <= set(verdicts)
+    assert "| s2/hopfield | draws of hopfield | above 0 | 1.5 ± 2.25 | cannot tell |" in lines
     assert sum("| s2/capacity |" in line for line in lines) >= 3
     assert any("s2/length" in line and "no result: " in line for line in lines)
     assert "What the sources claim, and what was found" in (work / "s2/report.html").read_text()

@@ -143,14 +143,14 @@ def test_dictionary(small):
 
 def test_induction(small):
     result = small("s3/induction")
-    assert ours(result, "Softmax: loss where it repeats") < 0.5 < ours(result, "Softmax: loss where the text is new")
+    assert ours(result, "Softmax: loss where it repeats") < 0.5 < ours(result, "Softmax: loss where the text is new, of")
     assert ours(result, "Regression: largest difference") < 1e-12
     # Gradient descent from 0, written out: the error of the first step of rate η for x ~ N(0, I), N examples and d inputs is
     # 1 − 2ηN + η²(N(N + 1) + N d), of independent asked points.
     layers, errors = series(result, "Regression in context", "layers of linear attention")
     rate, examples, inputs = 1 / (math.sqrt(6) + math.sqrt(3)) ** 2, 6, 3
     expected = 1 - 2 * rate * examples + rate**2 * (examples * (examples + 1) + examples * inputs)
-    assert errors[0] == pytest.approx(expected, abs=0.12)
+    assert errors[0] == pytest.approx(expected, abs=0.05)
     assert errors == sorted(errors, reverse=True) and len(layers) == 5
     assert errors == pytest.approx(series(result, "Regression in context", "steps of gradient descent")[1], rel=1e-9)
 
@@ -186,8 +186,8 @@ def test_cost(small, reproduce):
     assert counts == {"NanoGPT": plain, "Cog": plain, "Norm": plain, "Diff": plain + 288, "Sym": plain - 3 * 65792, "Diff + Sym": plain + 288 - 3 * 65792}
     assert plain == 2479937 and verdict(result, "Parameters of Diff + Sym") == "contradicts"
     assert ours(result, "What a layer of Diff has beside") == 96 and ours(result, "What K = Q saves") == 65792
-    other = reproduce("s4/cost", "tokens=16", "batch=1", "repeats=1", "seconds=0", "layers=1", "width=64")
-    assert verdict(other, "Parameters of NanoGPT") is None and ours(other, "What a layer of Diff has beside") == 24
+    other = reproduce("s4/cost", "tokens=16", "batch=1", "repeats=1", "seconds=0", "layers=1", "width=128")
+    assert verdict(other, "Parameters of NanoGPT") is None and ours(other, "What a layer of Diff has beside") == 48
 
 
 def test_features(small):
@@ -197,7 +197,7 @@ def test_features(small):
     draw = torch.Generator().manual_seed(5)
     rows = [row for row in table(result, "Error of the matrix") if row[0] == "0.1"]
     errors = {"positive": [], "waves": []}
-    for _ in range(20):
+    for _ in range(40):
         query = torch.randn(32, 8, generator=draw, dtype=torch.float64) * math.sqrt(0.1) / 8**0.25
         truth, half = (query @ query.T).exp(), query.square().sum(-1, keepdim=True) / 2
         angles = query @ torch.randn(8, 64, generator=draw, dtype=torch.float64)
@@ -206,8 +206,8 @@ def test_features(small):
         for name, each in (("positive", positive), ("waves", waves)):
             errors[name].append(((each @ each.T - truth).norm() / truth.norm()).item())
     (middle,) = [row for row in rows if row[1] == "64"]
-    assert float(middle[2]) == pytest.approx(sum(errors["positive"]) / 20, rel=0.3)
-    assert float(middle[3]) == pytest.approx(sum(errors["waves"]) / 20, rel=0.3)
+    assert float(middle[2]) == pytest.approx(sum(errors["positive"]) / 40, rel=0.3)
+    assert float(middle[3]) == pytest.approx(sum(errors["waves"]) / 40, rel=0.3)
     (small_scores, large_scores) = table(result, "Features for an error")
     taylor, degree = small_scores[3].rstrip(")").split(" (")
     assert number(taylor) == math.comb(8 + int(degree), int(degree))
@@ -253,7 +253,7 @@ def test_causal_matrix_exponentials_are_the_operator_of_python():
         (("s3/dictionary", "temperatures=1,2"), "temperatures: expected falling numbers, got [1, 2]"),
         (("s3/induction", "half=32"), "half: expected at most the vocabulary of 16, got 32"),
         (("s4/noise", "lengths=16"), "lengths: expected two at least, got 1"),
-        (("s4/cost", "width=100"), "width: expected a multiple of 16, got 100"),
+        (("s4/cost", "width=200"), "width: expected a multiple of 16, got 200"),
         (("s2/hopfield", "end_loads=0.2,0.1"), "end_loads: expected rising numbers, got [0.2, 0.1]"),
     ],
 )

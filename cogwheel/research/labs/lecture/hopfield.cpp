@@ -87,7 +87,8 @@ double upper_tail(double z) { return 0.5 * std::erfc(z / std::numbers::sqrt2); }
 double expected_error(double load, bool diagonal) { return upper_tail((1 + (diagonal ? load : 0)) / std::sqrt(load)); }
 
 struct Share : Mean {
-  double patterns = 0;  // of which it is the share
+  double patterns = 0;                // of which it is the share
+  std::vector<double> networks = {};  // the shares of each
 };
 using Recall = std::vector<std::vector<Share>>;  // [sizes, loads]
 
@@ -117,7 +118,7 @@ Recall measure_recall(const LabParameters& given, const std::vector<std::int64_t
       for (std::size_t index = 0; index < parts.size(); ++index)
         if (parts[index].size == size && parts[index].load == load) values.push_back(shares[index]);
       const std::int64_t tried = std::min(given.whole("patterns_tried"), patterns_at(sizes[size], loads[load]));
-      recall[size][load] = {mean_of(values), static_cast<double>(tried * networks[size])};
+      recall[size][load] = {mean_of(values), static_cast<double>(tried * networks[size]), values};
     }
   return recall;
 }
@@ -203,10 +204,11 @@ OneStep measure_one_step(const LabParameters& given, const Executor& executor) {
     using enum Finding::Whose;
     const auto relation = large ? Finding::Relation::near : Finding::Relation::shown;
     step.findings = {
-        {"Bits that fail in one step at P/d = 0.138, W_ii = 0", follows, relation, 0.0036, 0.0004, means[0].value},
-        {"The same with the diagonal kept", follows, relation, 0.0011, 0.0003, means[1].value,
-         "A trap of the lecture's formula: the diagonal adds P/d of the pattern itself, so an experiment "
-         "that keeps it finds fewer errors and another threshold."}};
+        of_draws({"Bits that fail in one step at P/d = 0.138, W_ii = 0", follows, relation, 0.0036, 0.0004}, without),
+        of_draws({"The same with the diagonal kept", follows, relation, 0.0011, 0.0003, 0,
+                  "A trap of the lecture's formula: the diagonal adds P/d of the pattern itself, so an experiment "
+                  "that keeps it finds fewer errors and another threshold."},
+                 with)};
   }
   return step;
 }
@@ -260,12 +262,12 @@ LabResult run(const LabParameters& given, const LabHost& host) {
   for (std::size_t size = 0; size < sizes.size(); ++size)
     for (std::size_t load = 0; load < loads.size(); ++load)
       if (sizes[size] == 1000 && loads[load] == 0.16)
-        result.findings.push_back(
-            {"Recalled at P/d = 0.16 with d = 1,000 (the lecture: none beyond 0.138)", follows, near, 0, 0.1,
-             recall[size][load].value,
+        result.findings.push_back(of_draws(
+            {"Recalled at P/d = 0.16 with d = 1,000 (the lecture: none beyond 0.138)", follows, near, 0, 0.1, 0,
              "The lecture's threshold is a limit. With d = 1,000 about half of the patterns are still recalled well "
              "beyond it, and it takes thousands of neurons for the share to fall: the transition is a slope whose "
-             "width shrinks as d grows, so a single network shows no 0.138. The crossing of the curves does."});
+             "width shrinks as d grows, so a single network shows no 0.138. The crossing of the curves does."},
+            recall[size][load].networks));
   OneStep step = measure_one_step(given, host.executor);
   result.findings.insert(result.findings.end(), step.findings.begin(), step.findings.end());
   result.charts.push_back(std::move(step.chart));

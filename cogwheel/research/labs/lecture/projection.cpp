@@ -76,11 +76,13 @@ std::vector<Draw> draw_maps(std::int64_t count, std::int64_t points, std::int64_
   return draws;
 }
 
-Mean pairs_beyond(const std::vector<Draw>& draws) {
+std::vector<double> pairs_of_maps(const std::vector<Draw>& draws) {
   std::vector<double> counts;
   for (const Draw& draw : draws) counts.push_back(static_cast<double>(draw.beyond));
-  return mean_of(counts);
+  return counts;
 }
+
+Mean pairs_beyond(const std::vector<Draw>& draws) { return mean_of(pairs_of_maps(draws)); }
 
 pages::LineChart ratios(const std::vector<Draw>& draws, double k, double epsilon, double pairs) {
   pages::LineChart chart{
@@ -155,11 +157,13 @@ LabResult run(const LabParameters& given, const LabHost& host) {
       .findings =
           {{"Dimensions that suffice, 8 ln N / ε²", follows, as_in_source ? near : shown, 222, 0, needed},
            {"Pairs beyond ε in a map, by χ²", ours, as_in_source ? near : shown, 1, 0.5, expected},
-           {"Pairs beyond ε in a map, measured (beside χ²)", ours, near, expected,
-            as_in_source ? 0.5 : std::max(0.5 * expected, 4 * std::sqrt(expected / static_cast<double>(draws.size()))),
-            beyond.value},
-           {"Share of maps without such a pair (the lemma: there is one)", follows,
-            static_cast<double>(k) >= needed ? above : shown, 0, 0, without / maps},
+           of_draws(
+               {"Pairs beyond ε in a map, measured (beside χ²)", ours, near, expected,
+                as_in_source ? 0.5
+                             : std::max(0.5 * expected, 4 * std::sqrt(expected / static_cast<double>(draws.size())))},
+               pairs_of_maps(draws)),
+           {"Share of maps without such a pair (the lemma: there is one)",
+            follows, static_cast<double>(k) >= needed ? above : shown, 0, 0, without / maps},
            {"Variance of their number over its mean (1: independent pairs)", nobody, shown, 0, 0, spread,
             "Above 1 because pairs share items; so more maps are without such a pair than e to the minus their mean."},
            {"Items by the bound, e^(kε²/8)", nobody, shown, 0, 0,

@@ -188,12 +188,11 @@ LabResult run(const LabParameters& given, const LabHost& host) {
     const std::string of = fmt::format("scores of {:g}", deviations[size]);
     if (size == 0) {
       result.findings.push_back(
-          of_draws({"Positive features: slope of log error on log m, " + of, follows, near, -0.5, 0.1}, means.slopes));
+          of_draws({"Positive features: slope of log error on log m, " + of, ours, near, -0.5, 0.1}, means.slopes));
       std::vector<double> spreads;
       for (const Errors& each : errors[size]) spreads.push_back(each.spread);
-      result.findings.push_back(
-          of_draws({"Squared relative error of an entry, times m, over exp|q + k|² − 1, " + of, follows, near, 1, 0.2},
-                   spreads));
+      result.findings.push_back(of_draws(
+          {"Squared relative error of an entry, times m, over exp|q + k|² − 1, " + of, ours, near, 1, 0.2}, spreads));
     }
     for (std::size_t i = 0; i < counts.size(); ++i) {
       const auto rank = static_cast<std::size_t>(counts[i]);
