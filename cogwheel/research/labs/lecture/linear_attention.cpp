@@ -116,7 +116,8 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
     const Tokens t = draw_tokens(length, width, at::kFloat, draws);
     std::vector<std::function<void()>> works;
     for (const Way& way : ways()) works.emplace_back([&t, &way] { way.run(t); });
-    const std::vector<double> fastest = fastest_in_turns(works, given.whole("repeats"), given.number("seconds"));
+    const std::vector<double> fastest =
+        fastest_in_turns(works, given.whole("repeats"), Clock::thread, given.number("seconds"));
     for (std::size_t i = 0; i < fastest.size(); ++i) seconds[i].push_back(fastest[i]);
   }
   // Growth is that of the longer half, where what every call costs counts least.
@@ -186,7 +187,7 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
       {"ψ is elu + 1, without a normaliser.",
        "As in the lecture, whose formulas have none; the cited paper "
        "divides by ψ(q)·Σψ(k)."},
-      {"Times are those of one thread of this machine.",
+      {"Times are processor times of one thread of this machine.",
        "The fastest of several rounds in which the ways take turns. The first three are causal, and the "
        "growth is that of the longer half of the lengths. The mask is made of a matrix that is computed "
        "whole, as the formula has it."},

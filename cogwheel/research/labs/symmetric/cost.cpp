@@ -12,6 +12,7 @@
 #include "cogwheel/nn/attention_layer.h"
 #include "cogwheel/research/labs/drawn_tensor.h"
 #include "cogwheel/research/labs/lab.h"
+#include "cogwheel/research/labs/one_thread.h"
 #include "cogwheel/research/labs/turns.h"
 #include "cogwheel/runs/task.h"
 #include "cogwheel/tasks/language/language_model_options.h"
@@ -73,6 +74,7 @@ nn::AttentionLayer layer_of(const LabParameters& given, const Variant& variant) 
 LabResult run(const LabParameters& given, const LabHost& /*host*/) {
   using enum Finding::Relation;
   using enum Finding::Whose;
+  const OneThread one_thread;
   const bool printed_model = given.whole("layers") == 3 && given.whole("width") == 256;
   const auto layers = static_cast<double>(given.whole("layers")), width = static_cast<double>(given.whole("width"));
   std::vector<double> counts;
@@ -91,10 +93,10 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
     });
     backward.emplace_back([&] { torch::autograd::grad({layer->forward(x).sum()}, layer->parameters()); });
   }
-  const std::vector<double> forward_seconds =
-                                fastest_in_turns(forward, given.whole("repeats"), given.number("seconds")),
-                            backward_seconds =
-                                fastest_in_turns(backward, given.whole("repeats"), given.number("seconds"));
+  const std::vector<double> forward_seconds = fastest_in_turns(forward, given.whole("repeats"), Clock::thread,
+                                                               given.number("seconds")),
+                            backward_seconds = fastest_in_turns(backward, given.whole("repeats"), Clock::thread,
+                                                                given.number("seconds"));
 
   LabResult result{.answer = "", .findings = {}, .timed = true};
   pages::TextTable table{"Parameters, and the time of a layer",
@@ -156,7 +158,7 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
        "λ's vectors are shared by the heads of a layer: the notes say that each "
        "head has its own, their counts say otherwise."},
       {"Times are those of one layer here.",
-       fmt::format("{} texts of {} tokens, the fastest of several rounds in which the "
+       fmt::format("{} texts of {} tokens, processor time of one thread, the fastest of several rounds in which the "
                    "layers take turns. They differ from run to run.",
                    given.whole("batch"), given.whole("tokens"))},
       {"Losses are elsewhere.", "What K = Q loses is measured by cogwheel reproduce s4/layers."}};
