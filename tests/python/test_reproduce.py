@@ -118,15 +118,15 @@ def test_studies_are_those_of_the_trained_runs(reproduce, work, cogwheel_in):
 
 
 @pytest.mark.parametrize(
-    ("name", "words", "measures", "lengths"),
+    ("name", "measures", "lengths"),
     [
-        ("s1/answers", ["--steps", 3], ["zero_accuracy", "count_accuracy"], [8, 16, 32, 64, 128, 256]),
-        ("s3/serial", ["--steps", 150, "--set", "task.length=4", "--set", "training.learning_rate=1e-2"], ["accuracy"], [1, 2, 4, 8, 16, 32, 64, 128]),
+        ("s1/answers", ["zero_accuracy", "count_accuracy"], [8, 16, 32, 64, 128, 256]),
+        ("s3/serial", ["accuracy"], [8, 16, 32, 64, 128]),
     ],
 )
-def test_claims_about_lengths_are_those_of_the_finished_models(reproduce, work, name, words, measures, lengths):
+def test_claims_about_lengths_are_those_of_the_finished_models(reproduce, work, name, measures, lengths):
     out = name.replace("/", "-")
-    done = reproduce(name, *words, "--seeds", 2, "--set", "model.width=16", "--set", "training.batch=16", "--out", out, "--models", "asked")
+    done = reproduce(name, "--steps", 3, "--seeds", 2, "--set", "model.width=16", "--set", "training.batch=16", "--out", out, "--models", "asked")
     assert done.returncode == 0, done.stderr
     accuracy = {}
     for run in json.loads((work / out / "comparison/results.json").read_text())["runs"]:
@@ -140,7 +140,6 @@ def test_claims_about_lengths_are_those_of_the_finished_models(reproduce, work, 
     claims = {claim["id"]: claim for claim in found(work / out)["claims"]}
     if name == "s3/serial":
         assert rows == {"at once", "told, not read", "with steps"}
-        assert all(accuracy["with steps", seed, "accuracy@4"] > 0.95 for seed in (1, 2))
         assert claims["steps-over-none"]["values"] == [accuracy["with steps", seed, "accuracy@32"] - accuracy["at once", seed, "accuracy@32"] for seed in (1, 2)]
     else:
         assert rows == {"softmax", "Cog", "Cog between softmax"}

@@ -26,6 +26,13 @@ runs::RunConfig baseline_configuration(const Comparison& comparison) {
   return row_configuration(shared_configuration(comparison), {.name = base->mechanism()});
 }
 
+[[noreturn]] void refuse_keys(const MechanismPlan& plan) {
+  std::string keys;
+  for (const std::string& assignment : plan.set)
+    if (assignment.starts_with("task.")) keys += (keys.empty() ? "" : ", ") + assignment;
+  throw UsageError(expected_got("--variant " + plan.name, "keys that leave what is measured as it is", keys));
+}
+
 // Throws UsageError where the row's task measures anything else than the shared one: other items, or in another way.
 void expect_measured_alike(const Comparison& comparison, const MechanismPlan& plan, const RowTasks& tasks) {
   const runs::RunConfig shared = tasks.shared()->completed(baseline_configuration(comparison));
@@ -40,13 +47,8 @@ void expect_measured_alike(const Comparison& comparison, const MechanismPlan& pl
     const std::string asked = problems(own);
     return asked == problems(*tasks.shared()) && (!asked.empty() || measured(own) == measured(*tasks.shared()));
   };
-  if (own.description().measures == tasks.shared()->description().measures &&
-      own.data(shared.model, shared.training).vocabulary == comparison.data.vocabulary && same_problems())
-    return;
-  std::string keys;
-  for (const std::string& assignment : plan.set)
-    if (assignment.starts_with("task.")) keys += (keys.empty() ? "" : ", ") + assignment;
-  throw UsageError(expected_got("--variant " + plan.name, "keys that leave what is measured as it is", keys));
+  if (own.description().measures == tasks.shared()->description().measures && same_problems()) return;
+  refuse_keys(plan);
 }
 
 // Throws UsageError where a row reads the data in other windows than all do.
@@ -110,6 +112,8 @@ void load_own_tasks(Comparison& comparison, RowTasks& tasks, const std::filesyst
     const runs::RunConfig config = row_configuration(shared_configuration(comparison), plan);
     const std::shared_ptr<const runs::Task> task = runs::make_task(config, folder);
     const bool is_new = plan.parameters == 0;
+    // Of another vocabulary no model could be completed.
+    if (is_new && task->data(config.model, config.training).vocabulary != comparison.data.vocabulary) refuse_keys(plan);
     if (is_new) record_task_keys(plan, comparison.configuration.task, task->completed(config).task);
     tasks.set(plan.name, task->limited(comparison.data.evaluated_tokens));
     if (is_new) expect_measured_alike(comparison, plan, tasks);

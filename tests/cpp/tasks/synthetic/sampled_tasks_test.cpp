@@ -288,7 +288,7 @@ TEST(SampledTasks, RefuseWhatCannotBe) {
   EXPECT_EQ(refused("permutations", {{"group", "S6"}}),
             "task.group: expected S5, S4, S3 (the nearest of 5 names), got S6");
   EXPECT_EQ(refused("permutations", {{"group", std::int64_t{5}}}), "task.group: expected a name, got 5");
-  EXPECT_EQ(refused("parity", {{"group", "S5"}}), "task: key: expected one of length, got group");
+  EXPECT_EQ(refused("parity", {{"group", "S5"}}), "task: key: expected one of length, steps, got group");
   EXPECT_EQ(refused("copying", {{"length", std::int64_t{33}}}),
             "model.context: expected at least 66 for the task copying with length up to 33, got 64");
 }

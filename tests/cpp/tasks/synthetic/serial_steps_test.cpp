@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "cogwheel/runs/training/training_run.h"
+#include "cogwheel/tasks/language/language_model_form.h"
 #include "support/usage_error_of.h"
 #include "tasks/synthetic/made_task.h"
 
@@ -115,7 +116,7 @@ TEST(SerialSteps, MeasureTheSameProblems) {
   EXPECT_NE(problems("none"), problems("none", 9));
   EXPECT_NE(problems("none"), problems("none", 10, "permutations"));
   EXPECT_EQ(problems("dense"), "");
-  EXPECT_EQ(refusal_of_steps("some"), "task.steps: expected dense, none, asked, written, got some");
+  EXPECT_EQ(refusal_of_steps("some"), "task.steps: expected none (the nearest of 4 names), got some");
   EXPECT_EQ(refusal_of_steps("none", 21),
             "model.context: expected at least 42 for the task parity with length up to 21, got 40");
   // Runs from before the option can be resumed.
@@ -123,24 +124,25 @@ TEST(SerialSteps, MeasureTheSameProblems) {
 }
 
 TEST(SerialSteps, AreLearned) {
-  runs::RunConfig config = config_with("written", 4);
-  config.model.as<language::LanguageModelOptions>().layers = 1;
-  config.model.as<language::LanguageModelOptions>().width = 32;
-  config.training.steps = 200;
-  config.training.batch = 32;
+  runs::RunConfig config = config_of("parity", {{"length", std::int64_t{32}}, {"steps", "written"}}, 128);
+  auto& options = config.model.as<language::LanguageModelOptions>();
+  language::set_form(options, "llama");
+  options.layers = 2;
+  options.width = 32;
+  config.training.steps = 150;
+  config.training.batch = 16;
   config.training.learning_rate = 1e-2;
   config.training.evaluate_every = 0;
   const Made made(config);
-  const auto task = made.task->limited(8 * 256);
+  const auto task = made.task->limited(64 * 128);
   runs::TrainingRun run(made.completed.model, config.training, task);
   const runs::MeasuredValues before = run.measure();
   EXPECT_NEAR(*runs::find_value(before, "held_out_loss"), std::log(5.0), 0.1);
   EXPECT_LT(*runs::find_value(before, "accuracy"), 0.7);
   run.train({.report = [](const runs::StepReport&) {}, .checkpoint = {}});
   EXPECT_GT(*runs::find_value(run.last_measured(), "accuracy"), 0.95);
-  // Beyond what was trained too, where its own steps stand between.
   const runs::Inspection seen = task->inspect(*run.model(), 1, nullptr);
-  EXPECT_EQ(seen.by_difficulty.front().points.back().difficulty, 20);
+  EXPECT_EQ(seen.by_difficulty.front().points.back().difficulty, 64);
   EXPECT_EQ(seen.by_difficulty.front().points.back().answers, 128);
 }
 
