@@ -63,6 +63,30 @@ std::string problem_of(const Work& work) {
   return "";
 }
 
+std::string trial_label(const TuningTrial& trial) {
+  return fmt::format("{} learning rate {:.3g}", trial.mechanism, trial.learning_rate);
+}
+
+runs::RunConfig trial_config(const Comparison& comparison, MechanismPlan plan, double rate) {
+  plan.steps = trial_steps(plan);
+  plan.learning_rate = rate;
+  runs::RunConfig config = run_config(comparison, plan, comparison.settings.seeds.front());
+  config.training.evaluate_every = 0;
+  return config;
+}
+
+// That of the best trial; where every one diverged or failed, the default is as good as any.
+void choose_rate(Comparison& comparison, MechanismPlan& plan) {
+  TuningTrial* best = nullptr;
+  for (TuningTrial& trial : comparison.tuning)
+    if (trial.mechanism == plan.name && trial.value &&
+        (best == nullptr || comparison.better(*trial.value, *best->value)))
+      best = &trial;
+  if (best == nullptr) return;
+  best->chosen = true;
+  plan.learning_rate = best->learning_rate;
+}
+
 }  // namespace
 
 ComparisonJob::ComparisonJob(Comparison comparison, RowTasks tasks, ComparisonFolder folder, ComparisonHooks hooks,
@@ -135,39 +159,41 @@ void ComparisonJob::tune(MechanismPlan& plan) {
   for (const double rate : trial_rates(untuned_rate(comparison_, plan), trials)) {
     if (tried(rate)) continue;
     if (asked_to_stop()) interrupt();
-    MechanismPlan tried_plan = plan;
-    tried_plan.steps = trial_steps(plan);
-    tried_plan.learning_rate = rate;
-    runs::RunConfig config = run_config(comparison_, tried_plan, comparison_.settings.seeds.front());
-    config.training.evaluate_every = 0;
-    const std::string label = fmt::format("{} learning rate {:.3g}", plan.name, rate);
-    TuningTrial trial{.mechanism = plan.name, .learning_rate = rate, .steps = config.training.steps};
-    bool stopped = false;
-    trial.message = problem_of([&] {
-      runs::TrainingRun run(config.model, config.training, task);
-      const runs::TrainingStatus status =
-          run.train({.report = [&](const runs::StepReport& report) { hooks_.progress(label, report); },
-                     .checkpoint = {},
-                     .stop = hooks_.stop});
-      stopped = status == runs::TrainingStatus::stopped;
-      if (status == runs::TrainingStatus::finished) trial.value = *runs::find_value(run.last_measured(), measure.name);
-    });
-    if (stopped) interrupt();
-    hooks_.line(fmt::format("  {:<36} {}", label,
+    const TuningTrial trial = try_rate(plan, rate, task);
+    hooks_.line(fmt::format("  {:<36} {}", trial_label(trial),
                             !trial.message.empty() ? "failed: " + trial.message
                             : trial.value          ? fmt::format("validation {} {:.4f}", measure.label, *trial.value)
                                                    : "diverged"));
     comparison_.tuning.push_back(trial);
     write_results();
   }
-  TuningTrial* best = nullptr;
-  for (TuningTrial& trial : comparison_.tuning)
-    if (trial.mechanism == plan.name && trial.value &&
-        (best == nullptr || comparison_.better(*trial.value, *best->value)))
-      best = &trial;
-  if (best == nullptr) return;  // every trial diverged or failed: the default is as good as any
-  best->chosen = true;
-  plan.learning_rate = best->learning_rate;
+  choose_rate(comparison_, plan);
+}
+
+TuningTrial ComparisonJob::try_rate(const MechanismPlan& plan, double rate,
+                                    const std::shared_ptr<const runs::Task>& task) {
+  const runs::RunConfig config = trial_config(comparison_, plan, rate), place = task->completed(config);
+  const std::int64_t evaluated = comparison_.data.evaluated_tokens;
+  TuningTrial trial{.mechanism = plan.name, .learning_rate = rate, .steps = config.training.steps};
+  if (store_ != nullptr)
+    if (const auto stored = store_->trial(place, evaluated)) {
+      trial.value = stored->value;
+      return trial;
+    }
+  bool stopped = false;
+  trial.message = problem_of([&] {
+    runs::TrainingRun run(config.model, config.training, task);
+    const runs::TrainingStatus status =
+        run.train({.report = [&](const runs::StepReport& report) { hooks_.progress(trial_label(trial), report); },
+                   .checkpoint = {},
+                   .stop = hooks_.stop});
+    stopped = status == runs::TrainingStatus::stopped;
+    if (status == runs::TrainingStatus::finished)
+      trial.value = *runs::find_value(run.last_measured(), task->description().decisive().name);
+  });
+  if (stopped) interrupt();
+  if (store_ != nullptr && trial.message.empty()) store_->keep(place, evaluated, trial);
+  return trial;
 }
 
 RunResult ComparisonJob::train(const MechanismPlan& plan, std::int64_t seed) {
@@ -309,6 +335,27 @@ void ComparisonJob::interrupt() {
                   "--resume {}` continues",
                   comparison_.finished_runs(), comparison_.planned_runs(), folder_.report_path().string(),
                   folder_.path().string()));
+}
+
+std::int64_t take_stored_trials(Comparison& comparison, const RowTasks& tasks, const RunStore& store) {
+  const std::int64_t trials = comparison.settings.tune;
+  std::int64_t taken = 0;
+  if (trials == 0) return taken;
+  for (MechanismPlan& plan : comparison.mechanisms) {
+    const std::shared_ptr<const runs::Task> task = tasks.of(plan.name)->for_tuning();
+    std::vector<TuningTrial> found;
+    for (const double rate : trial_rates(untuned_rate(comparison, plan), trials))
+      if (auto trial =
+              store.trial(task->completed(trial_config(comparison, plan, rate)), comparison.data.evaluated_tokens)) {
+        trial->mechanism = plan.name;
+        found.push_back(*std::move(trial));
+      }
+    taken += std::ssize(found);
+    if (std::ssize(found) < trials) continue;
+    comparison.tuning.insert(comparison.tuning.end(), found.begin(), found.end());
+    choose_rate(comparison, plan);
+  }
+  return taken;
 }
 
 }  // namespace cogwheel::compare

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,8 @@ class ComparisonJob {
   using Clock = std::chrono::steady_clock;
 
   void tune(MechanismPlan& plan);
+  // Taken from the store where it is there.
+  TuningTrial try_rate(const MechanismPlan& plan, double rate, const std::shared_ptr<const runs::Task>& task);
   // In the folder of the comparison or in the store, where it is taken if it is finished there.
   RunResult train(const MechanismPlan& plan, std::int64_t seed);
   RunResult train_in(const std::filesystem::path& path, const runs::RunConfig& config, const MechanismPlan& plan,
@@ -61,5 +64,8 @@ class ComparisonJob {
   Clock::time_point start_ = Clock::now(), first_run_ = start_;
   double seconds_before_ = 0;  // of earlier invocations
 };
+
+// The trials that the store has, and the learning rates of rows that it has all trials of. Returns how many it has.
+std::int64_t take_stored_trials(Comparison& comparison, const RowTasks& tasks, const RunStore& store);
 
 }  // namespace cogwheel::compare

@@ -15,7 +15,7 @@ namespace cogwheel::compare {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* result_file = "result.json";
+constexpr const char *result_file = "result.json", *trials_folder = "trials";
 constexpr std::size_t digits_of_hash = 24;
 
 fs::path made(fs::path place) {
@@ -55,18 +55,41 @@ RunStore::RunStore(fs::path folder, std::string version, bool retrain)
   folder_ = fs::canonical(folder_);
 }
 
-fs::path RunStore::place(const runs::RunConfig& config, std::int64_t evaluated_items) const {
+std::string RunStore::hash(const runs::RunConfig& config, std::int64_t evaluated_items) const {
   nlohmann::ordered_json record = runs::to_json(config);
   for (const char* key : {"name", "data.text", "data.corpus"}) record.erase(key);  // data.sha256 says which it is
   const nlohmann::ordered_json whole{
       {"configuration", std::move(record)}, {"evaluated", evaluated_items}, {"version", version_}};
-  return folder_ /
-         sha256(whole.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)).substr(0, digits_of_hash);
+  return sha256(whole.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)).substr(0, digits_of_hash);
+}
+
+fs::path RunStore::place(const runs::RunConfig& config, std::int64_t evaluated_items) const {
+  return folder_ / hash(config, evaluated_items);
 }
 
 bool RunStore::holds(const runs::RunConfig& config, std::int64_t evaluated_items) const {
   std::error_code problem;
   return fs::exists(place(config, evaluated_items) / result_file, problem);
+}
+
+fs::path RunStore::trial_file(const runs::RunConfig& config, std::int64_t evaluated_items) const {
+  return folder_ / trials_folder / (hash(config, evaluated_items) + ".json");
+}
+
+std::optional<TuningTrial> RunStore::trial(const runs::RunConfig& config, std::int64_t evaluated_items) const {
+  const fs::path file = trial_file(config, evaluated_items);
+  std::error_code problem;
+  if (retrain_ || !fs::exists(file, problem)) return std::nullopt;
+  try {
+    return parse_trial(read_file(file), file.string());
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+void RunStore::keep(const runs::RunConfig& config, std::int64_t evaluated_items, const TuningTrial& trial) const {
+  make_folder(folder_ / trials_folder);
+  write_file(trial_file(config, evaluated_items), trial_to_json(trial));
 }
 
 }  // namespace cogwheel::compare

@@ -1,8 +1,8 @@
 // Trained runs of several comparisons, found by what they are: what two of them ask for is trained once.
 //
 // DIR/<hash>/ has run/, the folder of the run, and result.json, what its comparison recorded of it, once it is done.
-// The hash is of the configuration with the hashes of its data, of how many items the result was measured on, and of
-// the version of Cogwheel.
+// DIR/trials/<hash>.json is what a short run found that tried a learning rate. The hash is of the configuration with
+// the hashes of its data, of how many items the result was measured on, and of the version of Cogwheel.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -46,9 +46,18 @@ class RunStore {
   // The place of a run of this configuration, completed by its task.
   std::filesystem::path place(const runs::RunConfig& config, std::int64_t evaluated_items) const;
   bool holds(const runs::RunConfig& config, std::int64_t evaluated_items) const;
+  // What a trial of this configuration found; none where it was not made, where it is damaged, or where all is made
+  // anew. It takes no lock: two processes at one trial find the same.
+  std::optional<TuningTrial> trial(const runs::RunConfig& config, std::int64_t evaluated_items) const;
+  void keep(const runs::RunConfig& config, std::int64_t evaluated_items, const TuningTrial& trial) const;
   bool retrains() const { return retrain_; }
+  const std::filesystem::path& folder() const { return folder_; }
+  const std::string& version() const { return version_; }
 
  private:
+  std::string hash(const runs::RunConfig& config, std::int64_t evaluated_items) const;
+  std::filesystem::path trial_file(const runs::RunConfig& config, std::int64_t evaluated_items) const;
+
   std::filesystem::path folder_;
   std::string version_;
   bool retrain_;

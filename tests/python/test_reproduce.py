@@ -112,6 +112,22 @@ def test_studies_are_those_of_the_trained_runs(reproduce, work, cogwheel_in):
     # With three layers there is no layer 3: nobody can tell, and nothing fails.
     assert claims["last-layer-one-sign"]["values"] == [] and claims["last-layer-one-sign"]["verdict"] == "cannot tell"
     assert (work / "dynamics/studies/heads/report.html").is_file() and "studies/heads/report.html" in (work / "dynamics/report.html").read_text()
+    # The same question to the same models is answered once.
+    (kept,) = (work / "studied/studies").iterdir()
+    shown = json.loads((kept / "shown.json").read_text())
+    assert shown["answer"] == study["answer"]
+    (kept / "shown.json").write_text(json.dumps(shown | {"answer": "As it was kept."}))
+    for out, answer in (("kept", "As it was kept."), ("mended", study["answer"])):
+        again = reproduce("s1/dynamics", *small, "--text", "text.txt", "--out", out, "--models", "studied")
+        assert again.returncode == 0, again.stderr
+        (taken,) = found(work / out)["studies"]
+        assert taken == study | {"answer": answer} and found(work / out)["claims"] == results["claims"]
+        assert answer in (work / out / "report.html").read_text()
+        files = sorted(path.name for path in (work / "dynamics/studies/heads").iterdir())
+        assert sorted(path.name for path in (work / out / "studies/heads").iterdir()) == files and "report.html" in files
+        charts = [(work / path / "report.html").read_text().count("<svg") for path in ("dynamics", out)]
+        assert charts[0] == charts[1] > 1
+        (kept / "shown.json").write_text("{")
     refused = reproduce("s1/collapse", *small, "--text", "text.txt", "--out", "too-short", "--models", "studied")
     assert refused.returncode == 1 and refused.stderr.rstrip().splitlines()[-1].startswith("cogwheel: collapse: expected an answer of every study, got ")
     assert "could not be made" in (work / "too-short/report.html").read_text() and found(work / "too-short")["studies"][0]["problem"]

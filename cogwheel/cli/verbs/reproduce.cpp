@@ -134,14 +134,17 @@ void reproduce_lab(const Experiment& found, const ReproduceArguments& arguments)
              (folder.path / reproduce::reproduction_page_file).string());
 }
 
-// How many runs of the comparison the store has.
-std::int64_t count_stored(const compare::Comparison& comparison, const compare::RowTasks& tasks,
-                          const compare::RunStore& store) {
-  std::int64_t count = 0;
+struct Stored {
+  std::int64_t runs = 0, trials = 0;
+};
+
+// How much of the comparison the store has.
+Stored count_stored(compare::Comparison comparison, const compare::RowTasks& tasks, const compare::RunStore& store) {
+  Stored count{.trials = compare::take_stored_trials(comparison, tasks, store)};
   for (const compare::MechanismPlan& plan : comparison.mechanisms)
     for (const std::int64_t seed : comparison.settings.seeds)
-      count += store.holds(tasks.of(plan.name)->completed(compare::run_config(comparison, plan, seed)),
-                           comparison.data.evaluated_tokens);
+      count.runs += store.holds(tasks.of(plan.name)->completed(compare::run_config(comparison, plan, seed)),
+                                comparison.data.evaluated_tokens);
   return count;
 }
 
@@ -156,14 +159,19 @@ void say_what_it_takes(const reproduce::TrainedExperiment& experiment, const Rep
                           std::to_string(comparison.settings.seeds.size())});
   fmt::print("{}: {}\n\n{}\n", experiment.name, experiment.question, pages::table_text(table));
   std::error_code problem;
-  const std::int64_t stored =
-      fs::is_directory(arguments.models, problem)
-          ? count_stored(comparison, tasks, compare::RunStore(arguments.models, COGWHEEL_VERSION))
-          : 0;
-  const auto runs = static_cast<double>(comparison.planned_runs());
-  const double left = seconds * (runs - static_cast<double>(stored)) / runs;
-  fmt::print("{}, {} of them in {}; about {} here\n", pages::counted(comparison.planned_runs(), "run"), stored,
-             arguments.models, duration_text(left));
+  const Stored stored = fs::is_directory(arguments.models, problem)
+                            ? count_stored(comparison, tasks, compare::RunStore(arguments.models, COGWHEEL_VERSION))
+                            : Stored{};
+  const auto of_runs = [](std::int64_t runs, std::int64_t trials) {  // a trial has half the steps of a run
+    return static_cast<double>(runs) + static_cast<double>(trials) / 2;
+  };
+  const std::int64_t runs = comparison.planned_runs(),
+                     trials = comparison.settings.tune * std::ssize(comparison.mechanisms);
+  const double left = seconds * (1 - of_runs(stored.runs, stored.trials) / of_runs(runs, trials));
+  fmt::print("{}, {} of them in {}; ", pages::counted(runs, "run"), stored.runs, arguments.models);
+  if (trials > 0)
+    fmt::print("{} of learning rates, {} of them there; ", pages::counted(trials, "trial"), stored.trials);
+  fmt::print("about {} here\n", duration_text(left));
   if (!experiment.source.cost.empty()) fmt::print("the source: {}\n", experiment.source.cost);
 }
 
@@ -211,13 +219,14 @@ void reproduce_trained(const Experiment& found, const ReproduceArguments& argume
   reproduce::ReproductionRequest recorded = request;
   recorded.steps = budget.steps > 0 ? request.steps : comparison.settings.steps;
   write_file(folder.path / reproduce::request_file, reproduce::request_to_json(recorded));
-  const std::int64_t stored = arguments.retrain ? 0 : count_stored(comparison, tasks, store);
+  const std::int64_t stored = arguments.retrain ? 0 : count_stored(comparison, tasks, store).runs;
 
   const auto place = compare::ComparisonFolder::create(folder.path / reproduce::comparison_folder, true);
   place.write_records(*tasks.shared());
   const compare::ComparisonJob job = run_comparison(place, std::move(comparison), tasks, {}, &store);
   std::vector<reproduce::StudyOfRows> studies =
       reproduce::make_studies(experiment, job.comparison(), place.path(), folder.path,
+                              reproduce::StudyStore(store.folder(), store.version(), store.retrains()),
                               [&](const std::string& line) { fmt::print(stderr, "{}: {}\n", found.name, line); });
   std::vector<reproduce::DecidedClaim> claims = reproduce::decide(experiment.claims, {job.comparison(), studies});
   reproduce::TrainedReproduction reproduction{.experiment = experiment,

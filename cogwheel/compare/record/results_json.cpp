@@ -391,6 +391,17 @@ RunResult parse_run(std::string_view json, std::string_view what, const runs::Ta
   });
 }
 
+std::string trial_to_json(const TuningTrial& trial) { return dump(runs::write_json(trial)); }
+
+TuningTrial parse_trial(std::string_view json, std::string_view what) {
+  const runs::Json object = parse_object(json, what, "a trial as JSON");
+  return naming(what, [&] {
+    TuningTrial trial;
+    runs::read_json(object, "trial", trial);
+    return trial;
+  });
+}
+
 Comparison parse_results(std::string_view json, std::string_view what) {
   const runs::Json object = parse_object(json, what, "the results of a comparison as JSON");
   Schema schema;

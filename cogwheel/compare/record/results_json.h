@@ -24,5 +24,8 @@ Comparison parse_results(std::string_view json, std::string_view what = "results
 // One run as results.json has it, and back; measures are those of the task.
 std::string run_to_json(const RunResult& run);
 RunResult parse_run(std::string_view json, std::string_view what, const runs::TaskDescription& task);
+// The same of a trial of a learning rate.
+std::string trial_to_json(const TuningTrial& trial);
+TuningTrial parse_trial(std::string_view json, std::string_view what);
 
 }  // namespace cogwheel::compare

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 StudyOfRows make_study(const RequestedStudy& asked, const compare::Comparison& comparison,
-                       const fs::path& comparison_path, const fs::path& folder) {
+                       const fs::path& comparison_path, const fs::path& folder, const StudyStore& store) {
   StudyOfRows made{.study = {.study = asked.entry, .parameters = asked.parameters}};
   std::vector<inspect::RunToStudy> runs;
   for (const compare::MechanismPlan& plan : comparison.mechanisms) {
@@ -33,12 +33,13 @@ StudyOfRows make_study(const RequestedStudy& asked, const compare::Comparison& c
   }
   try {
     if (runs.empty()) throw Error(expected_got(asked.entry->name, "a run that finished", "none"));
-    made.study = inspect::study_of_runs(*asked.entry, asked.parameters, runs, std::nullopt);
-    made.study.command = "cogwheel inspect " + asked.entry->name + " RUN …, of the runs of the experiment";
-    made.study.created = utc_now();
-    made.study.version = comparison.versions.cogwheel;
-    const auto lock = take_folder(folder, inspect::study_kind, true);
-    inspect::write_study(made.study, folder);
+    made.study = store.study(*asked.entry, asked.parameters, runs, folder, [&] {
+      inspect::FinishedStudy study = inspect::study_of_runs(*asked.entry, asked.parameters, runs, std::nullopt);
+      study.command = "cogwheel inspect " + asked.entry->name + " RUN …, of the runs of the experiment";
+      study.created = utc_now();
+      study.version = comparison.versions.cogwheel;
+      return study;
+    });
   } catch (const Error& error) {
     made.problem = one_line(error.what());
   }
@@ -48,12 +49,12 @@ StudyOfRows make_study(const RequestedStudy& asked, const compare::Comparison& c
 }  // namespace
 
 std::vector<StudyOfRows> make_studies(const TrainedExperiment& experiment, const compare::Comparison& comparison,
-                                      const fs::path& comparison_path, const fs::path& folder,
+                                      const fs::path& comparison_path, const fs::path& folder, const StudyStore& store,
                                       const std::function<void(const std::string&)>& line) {
   std::vector<StudyOfRows> all;
   for (const RequestedStudy& asked : experiment.studies) {
     line(fmt::format("{}: {}", asked.entry->name, asked.entry->question));
-    all.push_back(make_study(asked, comparison, comparison_path, folder / studies_folder / asked.entry->name));
+    all.push_back(make_study(asked, comparison, comparison_path, folder / studies_folder / asked.entry->name, store));
     line(all.back().problem.empty() ? all.back().study.result.answer : all.back().problem);
   }
   return all;

@@ -8,6 +8,7 @@
 
 #include "cogwheel/compare/record/comparison.h"
 #include "cogwheel/research/inspect/study_page.h"
+#include "cogwheel/research/reproduce/study_store.h"
 #include "cogwheel/research/reproduce/trained_experiment.h"
 
 namespace cogwheel::reproduce {
@@ -25,10 +26,10 @@ struct StudyOfRows {
 // Of the folder of a reproduction: a folder for each study.
 inline constexpr const char* studies_folder = "studies";
 
-// Makes them one after the other and writes their pages. One that cannot be made does not end the others: its problem
-// is told to `line` and kept.
+// Makes them one after the other, or takes them from the store, and writes their pages. One that cannot be made does
+// not end the others: its problem is told to `line` and kept.
 std::vector<StudyOfRows> make_studies(const TrainedExperiment& experiment, const compare::Comparison& comparison,
                                       const std::filesystem::path& comparison_path, const std::filesystem::path& folder,
-                                      const std::function<void(const std::string&)>& line);
+                                      const StudyStore& store, const std::function<void(const std::string&)>& line);
 
 }  // namespace cogwheel::reproduce
