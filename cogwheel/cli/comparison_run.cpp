@@ -29,13 +29,15 @@ std::string compiler() {
 
 // Shows progress on stderr; the bar is removed at the end.
 compare::ComparisonJob run_job(compare::Comparison comparison, const compare::RowTasks& tasks,
-                               const compare::ComparisonFolder& folder, compare::RunStore* store) {
+                               const compare::ComparisonFolder& folder, compare::RunStore* store,
+                               const std::string& resume) {
   Progress progress(comparison.task.decisive().label, comparison.task.counted);
   compare::ComparisonJob job(
       std::move(comparison), tasks, folder,
       {.progress = [&](const std::string& label, const runs::StepReport& report) { progress.show(label, report); },
        .line = [&](const std::string& text) { progress.line(text); },
-       .stop = &stop_flag()},
+       .stop = &stop_flag(),
+       .resume = resume},
       store);
   job.run();
   return job;
@@ -54,7 +56,7 @@ compare::MeasureRate measure_rates(const compare::RowTasks& tasks, bool decides)
 
 compare::ComparisonJob run_comparison(const compare::ComparisonFolder& folder, compare::Comparison comparison,
                                       const compare::RowTasks& tasks, const compare::StepBudget& budget,
-                                      compare::RunStore* store) {
+                                      compare::RunStore* store, const std::string& resume) {
   const bool decides = (budget.steps == 0 && comparison.settings.steps == 0) || comparison.match == "time";
   const double estimate = compare::decide_steps(comparison, budget, measure_rates(tasks, decides));
   if (comparison.runs.empty())  // nothing to choose any more once there are results
@@ -77,7 +79,7 @@ compare::ComparisonJob run_comparison(const compare::ComparisonFolder& folder, c
              comparison.runs_to_do(), comparison.planned_runs(), lengths,
              estimate > 0 ? fmt::format("; about {} in all", duration_text(estimate)) : "");
 
-  return run_job(std::move(comparison), tasks, folder, store);
+  return run_job(std::move(comparison), tasks, folder, store, resume);
 }
 
 }  // namespace cogwheel::cli

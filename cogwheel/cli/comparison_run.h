@@ -1,6 +1,7 @@
 // Runs a planned comparison with its progress on the terminal.
 #pragma once
 #include <memory>
+#include <string>
 
 #include "cogwheel/compare/comparison_folder.h"
 #include "cogwheel/compare/comparison_job.h"
@@ -13,9 +14,10 @@ namespace cogwheel::cli {
 compare::MeasureRate measure_rates(const compare::RowTasks& tasks, bool decides);
 
 // Decides the steps, records the machine and the versions, says what is to do, and makes the runs. With a store, runs
-// are made in it and taken from it. Throws Interrupted after Ctrl-C.
+// are made in it and taken from it. Throws Interrupted after Ctrl-C; `resume` is the command that goes on, unless it is
+// that of the comparison.
 compare::ComparisonJob run_comparison(const compare::ComparisonFolder& folder, compare::Comparison comparison,
                                       const compare::RowTasks& tasks, const compare::StepBudget& budget,
-                                      compare::RunStore* store = nullptr);
+                                      compare::RunStore* store = nullptr, const std::string& resume = {});
 
 }  // namespace cogwheel::cli

@@ -95,6 +95,10 @@ std::filesystem::path find_config(const std::string& file_or_name) {
 }
 
 Experiment find_reproduction(const std::string& name) {
+  if (is_experiment_file(name)) {
+    const std::filesystem::path path = std::filesystem::absolute(name).lexically_normal();
+    return experiment_of((path.parent_path().filename() / path.stem()).string(), path);
+  }
   std::vector<std::string> names;
   for (const Experiment& experiment : reproductions()) {
     if (experiment.name == name) return experiment;

@@ -31,7 +31,9 @@ std::vector<Experiment> reproductions();
 // The path of a file if it exists, else of the experiment of that name. Throws UsageError with the nearest names.
 std::filesystem::path find_config(const std::string& file_or_name);
 
-// Throws UsageError with the nearest names.
+// Whether a name is that of a user's own file.
+inline bool is_experiment_file(const std::string& name) { return name.ends_with(".toml"); }
+// Of a file, "s2/mine" by its folder. Throws UsageError with the nearest names.
 Experiment find_reproduction(const std::string& name);
 
 }  // namespace cogwheel::cli

@@ -331,10 +331,9 @@ void ComparisonJob::interrupt() {
   write_results();
   write_report();
   throw Interrupted(
-      fmt::format("interrupted after {} of {} runs; the partial report is {}, and `cogwheel compare "
-                  "--resume {}` continues",
+      fmt::format("interrupted after {} of {} runs; the partial report is {}, and `{}` continues",
                   comparison_.finished_runs(), comparison_.planned_runs(), folder_.report_path().string(),
-                  folder_.path().string()));
+                  hooks_.resume.empty() ? "cogwheel compare --resume " + folder_.path().string() : hooks_.resume));
 }
 
 std::int64_t take_stored_trials(Comparison& comparison, const RowTasks& tasks, const RunStore& store) {

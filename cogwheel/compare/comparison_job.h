@@ -20,6 +20,7 @@ struct ComparisonHooks {
   std::function<void(const std::string& label, const runs::StepReport&)> progress;
   std::function<void(const std::string&)> line;
   const std::atomic<bool>* stop = nullptr;  // checked between steps
+  std::string resume = {};                  // the command that goes on; empty: that of the comparison itself
 };
 
 class ComparisonJob {

@@ -30,6 +30,49 @@ def reproduce(work, cogwheel_in):
     return functools.partial(cogwheel_in(work), "reproduce")
 
 
+# Of a user, in a file of any name: two rows at two sizes, in seconds.
+OWN = """
+title = "Ours"
+question = "Is it?"
+[source]
+document = "S1"
+place = "nowhere"
+items = ["S1-45"]
+[comparison]
+preset = "tiny"
+[variants.softmax]
+model.mechanism = "softmax"
+[variants.cog]
+model.mechanism = "cog"
+[[claim]]
+id = "ahead"
+says = "Cog is ahead"
+row = "cog"
+against = "softmax"
+below = 0
+primary = true
+[desk]
+seeds = 2
+steps = 4
+"""
+
+
+@pytest.fixture(scope="module")
+def own(work):
+    """Writes the experiment with replaced words into a file of its own, whose name it gives."""
+
+    def write(name, *changes):
+        text = OWN
+        for before, after in changes:
+            assert before in text
+            text = text.replace(before, after)
+        (work / "mine").mkdir(exist_ok=True)
+        (work / "mine" / f"{name}.toml").write_text(text)
+        return f"mine/{name}.toml"
+
+    return write
+
+
 @pytest.fixture(scope="module")
 def first(reproduce, work):
     done = reproduce(EXPERIMENT, *SMALL, "--text", "text.txt", "--out", "first", "--models", "models")
@@ -216,6 +259,75 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_numbers(reproduce, work, fi
     assert told(work / "killed") == told(work / "first")
 
 
+def test_a_file_of_ones_own_is_reproduced_and_resumed(reproduce, work, own):
+    done = reproduce(own("plain"), "--text", "text.txt", "--out", "plain", "--models", "plain-models")
+    assert done.returncode == 0, done.stderr
+    assert found(work / "plain")["experiment"] == "mine/plain" and found(work / "plain")["command"].startswith("cogwheel reproduce mine/plain.toml --text")
+    before = told(work / "plain")
+    for name in ([], ["mine/plain.toml"]):
+        assert reproduce(*name, "--resume", "plain", "--models", "plain-models").returncode == 0
+        assert told(work / "plain") == before
+    dry = reproduce("mine/plain.toml", "--text", "text.txt", "--models", "plain-models", "--dry-run")
+    assert "4 runs, 4 of them in plain-models" in dry.stdout
+    anew = reproduce("mine/plain.toml", "--text", "text.txt", "--models", "plain-models", "--dry-run", "--retrain")
+    assert "4 runs, all trained anew" in anew.stdout
+    assert not (work / "plain-models-2").exists() and reproduce("mine/none.toml").stderr.count("\n") == 1
+
+
+def test_widths_are_shown_as_the_comparison_shows_them(reproduce, work, own):
+    file = own("wide", ('preset = "tiny"', 'preset = "tiny"\nwidths = [16, 32, 48]'), ('row = "cog"', 'row = "cog at 48"'), ('against = "softmax"', 'against = "softmax at 48"'))
+    done = reproduce(file, "--text", "text.txt", "--out", "wide", "--models", "wide-models")
+    assert done.returncode == 0, done.stderr
+    page = (work / "wide/report.html").read_text()
+    assert "What size does" in page and "its gap to the baseline" in page and "<svg" in page
+    written = json.loads((work / "wide/comparison/results.json").read_text())
+    law = written["scaling"]["series"][1]["law"]
+    assert f"{law['exponent']['value']:.3f}" in page
+
+
+def test_minutes_and_a_dry_run_count_studies(reproduce, work, own):
+    file = own("studied", ('preset = "tiny"', 'preset = "tiny"\ntokenizer = "byte"'), ("[desk]", '[[study]]\nname = "heads"\nset = ["tokens=64"]\n[desk]'))
+    dry = reproduce(file, "--text", "text.txt", "--models", "none-yet", "--dry-run")
+    assert dry.returncode == 0 and "of it " in dry.stdout and "for its study" in dry.stdout, dry.stdout + dry.stderr
+    assert "could not be tried" not in dry.stdout and not (work / "none-yet").exists()
+    done = reproduce(file, "--text", "text.txt", "--out", "studied-own", "--models", "studied-models")
+    assert done.returncode == 0, done.stderr
+    assert found(work / "studied-own")["studies"][0]["seconds"] > 0
+    other = own("unstudied", ("[desk]", '[[study]]\nname = "pictures"\n[desk]'))
+    dry = reproduce(other, "--text", "text.txt", "--models", "none-yet", "--dry-run")
+    assert dry.returncode == 0 and "could not be tried: " in dry.stdout
+
+
+def test_ctrl_c_names_the_command_that_goes_on(reproduce, work, own):
+    file = own("stopped")
+    process = reproduce(file, "--text", "text.txt", "--steps", 100000, "--out", "stopped", "--models", "stopped-models", background=True)
+    while process.poll() is None and not list((work / "stopped-models").glob("*/run/metrics.jsonl")):
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130 and error.splitlines()[-1].endswith("`cogwheel reproduce --resume stopped --models stopped-models` continues")
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ([("below = 0", 'below = 0\nmeasure = "held_out_los"')], "mine/refused: claim ahead: measure: expected held_out_loss (the nearest of 2 names), got held_out_los"),
+        ([("below = 0", 'below = 0\nmeasure = "held_out_loss@64"')], "mine/refused: claim ahead: measure: expected a measure without @, got held_out_loss@64"),
+        (
+            [("below = 0", 'below = 0\nmeasure = "accuracy@63"'), ('preset = "tiny"', 'task = "parity"')],
+            "mine/refused: claim ahead: measure: expected accuracy@64, ",
+        ),
+        ([("[comparison]", '[[source.table]]\ncaption = "c"\ncolumns = ["a"]\nmeasures = ["los"]\nrows = [{ name = "x", variant = "cog", values = [1] }]\n[comparison]')],
+         "mine/refused: source: table: measures: expected "),
+    ],
+)  # fmt: skip
+def test_a_number_that_no_run_gives_is_refused_before_any_is_trained(reproduce, work, own, changes, line):
+    text = [] if "parity" in str(changes) else ["--text", "text.txt"]
+    refused = reproduce(own("refused", *changes), *text, "--out", "refused", "--models", "refused-models")
+    assert refused.returncode == 2 and refused.stderr.startswith("cogwheel: " + line) and refused.stderr.count("\n") == 1, refused.stderr
+    assert not (work / "refused").exists() and not (work / "refused-models").exists()
+
+
 def test_two_at_once_both_end_whole(reproduce, work, first):
     words = [EXPERIMENT, *SMALL, "--text", "text.txt", "--models", "shared"]
     both = [reproduce(*words, "--out", name, background=True) for name in ("one", "other")]
@@ -273,6 +385,13 @@ def test_all_of_a_source_give_an_index(reproduce, work, cogwheel_in):
         (["--resume", "text.txt"], "text.txt: expected the folder of an experiment that trains, got no request.json in it", 1),
         (["s2/capacity", "--seeds", "2"], "s2/capacity: expected no options but --set, --out and --overwrite, as it is a lab, got ", 2),
         ([EXPERIMENT, "--resume", "x", "--seeds", "2"], "", 2),
+        ([EXPERIMENT, "--steps", "2", "--minutes", "1"], "--steps excludes --minutes", 2),
+        (["--resume", "first", "--retrain"], "--retrain excludes --resume", 2),
+        (["--resume", "first", "--overwrite"], "--overwrite excludes --resume", 2),
+        (["s1", "--index"], "--index: expected --out DIR with the result of an experiment of s1, got no --out", 1),
+        (["s1", "--index", "--out", "nowhere"], "--index: expected --out DIR with the result of an experiment of s1, got none in nowhere", 1),
+        (["s1", "--index", "--out", "nowhere", "--seeds", "2"], "excludes", 2),
+        ([EXPERIMENT, "--models", "text.txt", "--text", "text.txt", "--out", "never"], "text.txt: expected a folder that can be made, got ", 1),
     ],
 )
 def test_refusals_are_one_line(reproduce, work, first, words, line, status):

@@ -118,11 +118,29 @@ def test_rows_may_learn_differently_from_the_same_items(compare, work, mechanism
     assert [run["held_out_loss"] for run in results(work / "taught")["runs"]] == losses
 
 
+def test_a_comparison_without_its_teacher_stays_as_it_was(compare, work, mechanisms):
+    shutil.copytree(mechanisms / "trained/cog-seed-1", work / "left")
+    pupil = [*TINY[:-3], "1", "--steps", 4, "--match", "tokens", "--attention", "softmax", "--variant", "pupil: task.teacher=left"]
+    assert compare(*pupil, "--out", "pupils").returncode == 0
+    shutil.rmtree(work / "left")
+    whole = compare("--resume", "pupils")
+    assert whole.returncode == 0, whole.stderr  # nothing is left to be learned
+    written = results(work / "pupils")
+    written["runs"] = [run for run in written["runs"] if run["mechanism"] != "pupil"]
+    (work / "pupils/results.json").write_text(json.dumps(written))
+    shutil.rmtree(work / "pupils/trained/pupil-seed-1")
+    before = (work / "pupils/results.json").read_bytes()
+    refused = compare("--resume", "pupils")
+    assert refused.returncode == 1 and refused.stderr.count("\n") == 1 and "task.teacher: " in refused.stderr, refused.stderr
+    assert (work / "pupils/results.json").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
         (["--variant", "a: data.byte_limit=5"], "--variant: expected keys that leave the data and the budget of paired runs as they are, got data.byte_limit=5"),
         (["--variant", "a: model.context=16"], "--variant a: expected keys that leave the window of 32 characters as it is, got one of 16"),
+        (["--variant", "a: model.window=3 model.window=4"], "--variant: expected each key of a row once, got model.window twice in a"),
         (["--variants", "none.toml"], "none.toml: expected a file that can be read, got No such file or directory"),
         (["--variant", "a: model.mechanism=cogg"], "model.mechanism: expected cog (the nearest of 78 names), got cogg"),
     ],

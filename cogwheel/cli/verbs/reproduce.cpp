@@ -12,6 +12,7 @@
 #include "cogwheel/cli/dry_run.h"
 #include "cogwheel/cli/experiments.h"
 #include "cogwheel/cli/number_option.h"
+#include "cogwheel/cli/study_times.h"
 #include "cogwheel/compare/plan/variants.h"
 #include "cogwheel/compare/record/machine.h"
 #include "cogwheel/compare/run_store.h"
@@ -52,8 +53,7 @@ struct ResultFolder {
   std::shared_ptr<const FolderLock> lock;
 };
 
-ResultFolder take_result_folder(const ReproduceArguments& arguments) {
-  std::string name = arguments.request.experiment;
+ResultFolder take_result_folder(std::string name, const ReproduceArguments& arguments) {
   std::replace(name.begin(), name.end(), '/', '-');
   const fs::path path = !arguments.resume.empty() ? fs::path(arguments.resume)
                         : arguments.out.empty()   ? runs::new_run_path(name)
@@ -67,7 +67,9 @@ ResultFolder take_result_folder(const ReproduceArguments& arguments) {
 
 std::string command_of(const reproduce::ReproductionRequest& request) {
   const reproduce::ReproductionRequest defaults;
-  std::string command = "cogwheel reproduce " + request.experiment;
+  const bool file = is_experiment_file(request.experiment);
+  std::string command =
+      "cogwheel reproduce " + (file ? shell_word(fs::proximate(request.experiment).string()) : request.experiment);
   if (request.scale != defaults.scale) command += " --scale " + request.scale;
   if (request.seeds > 0) command += fmt::format(" --seeds {}", request.seeds);
   if (request.steps > 0)
@@ -112,7 +114,7 @@ void reproduce_lab(const Experiment& found, const ReproduceArguments& arguments)
   reproduce::LabExperiment experiment =
       reproduce::parse_lab_experiment(read_file(found.path), found.name, found.path.string());
   reproduce::set_parameters(experiment, arguments.request.set);
-  const ResultFolder folder = take_result_folder(arguments);
+  const ResultFolder folder = take_result_folder(found.name, arguments);
 
   fmt::print(stderr, "{}: {}\n", found.name, experiment.lab->question);
   const auto begin = std::chrono::steady_clock::now();
@@ -151,7 +153,7 @@ Stored count_stored(compare::Comparison comparison, const compare::RowTasks& tas
 // What would be made, and how long it would take here. Nothing is written.
 void say_what_it_takes(const reproduce::TrainedExperiment& experiment, const ReproduceArguments& arguments,
                        compare::Comparison comparison, const compare::RowTasks& tasks,
-                       const compare::StepBudget& budget) {
+                       const compare::StepBudget& budget, const StudyTimes& studies) {
   const double seconds = compare::decide_steps(comparison, budget, measure_rates(tasks, true));
   pages::TextTable table{.title = "", .columns = {"row", "parameters", "steps", "runs"}, .rows = {}};
   for (const compare::MechanismPlan& plan : comparison.mechanisms)
@@ -159,7 +161,7 @@ void say_what_it_takes(const reproduce::TrainedExperiment& experiment, const Rep
                           std::to_string(comparison.settings.seeds.size())});
   fmt::print("{}: {}\n\n{}\n", experiment.name, experiment.question, pages::table_text(table));
   std::error_code problem;
-  const Stored stored = fs::is_directory(arguments.models, problem)
+  const Stored stored = !arguments.retrain && fs::is_directory(arguments.models, problem)
                             ? count_stored(comparison, tasks, compare::RunStore(arguments.models, COGWHEEL_VERSION))
                             : Stored{};
   const auto of_runs = [](std::int64_t runs, std::int64_t trials) {  // a trial has half the steps of a run
@@ -168,10 +170,16 @@ void say_what_it_takes(const reproduce::TrainedExperiment& experiment, const Rep
   const std::int64_t runs = comparison.planned_runs(),
                      trials = comparison.settings.tune * std::ssize(comparison.mechanisms);
   const double left = seconds * (1 - of_runs(stored.runs, stored.trials) / of_runs(runs, trials));
-  fmt::print("{}, {} of them in {}; ", pages::counted(runs, "run"), stored.runs, arguments.models);
+  const std::string taken =
+      arguments.retrain ? "all trained anew" : fmt::format("{} of them in {}", stored.runs, arguments.models);
+  fmt::print("{}, {}; ", pages::counted(runs, "run"), taken);
   if (trials > 0)
     fmt::print("{} of learning rates, {} of them there; ", pages::counted(trials, "trial"), stored.trials);
-  fmt::print("about {} here\n", duration_text(left));
+  fmt::print("about {} here\n", duration_text(left + studies.seconds));
+  if (!experiment.studies.empty())
+    fmt::print("of it {} for its {}{}\n", duration_text(studies.seconds),
+               experiment.studies.size() == 1 ? "study" : "studies",
+               studies.problem.empty() ? "" : "; one could not be tried: " + studies.problem);
   if (!experiment.source.cost.empty()) fmt::print("the source: {}\n", experiment.source.cost);
 }
 
@@ -197,19 +205,23 @@ void reproduce_trained(const Experiment& found, const ReproduceArguments& argume
       reproduce::parse_trained_experiment(read_file(found.path), found.name, found.path.string());
   const reproduce::ReproductionRequest& request = arguments.request;
   const compare::CompareRequest asked = reproduce::comparison_request(experiment, request);
-  const compare::StepBudget budget = compare::requested_budget(asked);
+  compare::StepBudget budget = compare::requested_budget(asked);
   compare::Comparison comparison = compare::plan_comparison(asked);
   if (arguments.dry_run && request.scale != "desk") {
     comparison.settings.steps = budget.steps;
     return say_what_paper_scale_takes(experiment, comparison);
   }
   const compare::RowTasks tasks = compare::load_tasks(comparison);
-  if (arguments.dry_run) return say_what_it_takes(experiment, arguments, std::move(comparison), tasks, budget);
+  reproduce::expect_numbers(experiment, comparison, tasks);
+  StudyTimes times;
+  if (arguments.dry_run || budget.steps == 0) times = measure_studies(experiment, comparison, tasks);
+  if (budget.steps == 0) budget.seconds = std::max(1.0, budget.seconds - times.seconds);
+  if (arguments.dry_run) return say_what_it_takes(experiment, arguments, std::move(comparison), tasks, budget, times);
 
-  const ResultFolder folder = take_result_folder(arguments);
+  compare::RunStore store(arguments.models, COGWHEEL_VERSION, arguments.retrain);
+  const ResultFolder folder = take_result_folder(found.name, arguments);
   const auto begin = std::chrono::steady_clock::now();
   fmt::print(stderr, "{}: {}\n", found.name, experiment.question);
-  compare::RunStore store(arguments.models, COGWHEEL_VERSION, arguments.retrain);
   // Where the steps are given, no rate is asked for anything but an estimate.
   const bool decides = budget.steps == 0 || comparison.match == "time";
   compare::decide_steps(
@@ -223,7 +235,9 @@ void reproduce_trained(const Experiment& found, const ReproduceArguments& argume
 
   const auto place = compare::ComparisonFolder::create(folder.path / reproduce::comparison_folder, true);
   place.write_records(*tasks.shared());
-  const compare::ComparisonJob job = run_comparison(place, std::move(comparison), tasks, {}, &store);
+  std::string resume = "cogwheel reproduce --resume " + shell_word(folder.path.string());
+  if (arguments.models != ReproduceArguments().models) resume += " --models " + shell_word(arguments.models);
+  const compare::ComparisonJob job = run_comparison(place, std::move(comparison), tasks, {}, &store, resume);
   std::vector<reproduce::StudyOfRows> studies =
       reproduce::make_studies(experiment, job.comparison(), place.path(), folder.path,
                               reproduce::StudyStore(store.folder(), store.version(), store.retrains()),
@@ -265,6 +279,12 @@ std::vector<Experiment> experiments_of(const std::string& name) {
 void reproduce_several(const std::vector<Experiment>& all, const ReproduceArguments& arguments) {
   const fs::path path =
       arguments.out.empty() ? runs::new_run_path("reproduce-" + arguments.request.experiment) : fs::path(arguments.out);
+  const auto results_of = [&](const Experiment& found) {
+    return path / found.name / reproduce::reproduction_json_file;
+  };
+  if (arguments.index && std::ranges::none_of(all, [&](const auto& found) { return path_exists(results_of(found)); }))
+    throw Error(expected_got("--index", "--out DIR with the result of an experiment of " + arguments.request.experiment,
+                             arguments.out.empty() ? "no --out" : "none in " + arguments.out));
   reproduce::IndexSummary index{
       .command = command_of(arguments.request), .created = utc_now(), .version = COGWHEEL_VERSION, .experiments = {}};
   const auto lock = arguments.dry_run ? nullptr : take_folder(path, index_kind, true);
@@ -276,14 +296,14 @@ void reproduce_several(const std::vector<Experiment>& all, const ReproduceArgume
     one.overwrite = true;
     const bool lab = !reproduce::has_variants(read_file(found.path), found.path.string());
     if (lab) one.request = {.experiment = found.name}, one.retrain = false;
-    if (arguments.dry_run) {
-      if (!lab) run_experiment(found, one);
-      continue;
-    }
-    const fs::path results = fs::path(one.out) / reproduce::reproduction_json_file;
+    const fs::path results = results_of(found);
     reproduce::IndexedExperiment indexed{
         .name = found.name, .source = {}, .question = found.summary, .answer = {}, .created = {}};
     try {
+      if (arguments.dry_run) {
+        if (!lab) run_experiment(found, one);
+        continue;
+      }
       std::error_code problem;
       const bool there = fs::exists(results, problem);
       if (!arguments.index && (!lab || arguments.retrain || !there)) run_experiment(found, one);
@@ -298,11 +318,17 @@ void reproduce_several(const std::vector<Experiment>& all, const ReproduceArgume
     }
     index.experiments.push_back(std::move(indexed));
   }
-  if (arguments.dry_run) return;
+  if (arguments.dry_run && problems.empty()) return;
+  if (arguments.dry_run) throw Error(expected_got("reproduce", "an estimate of every experiment", problems));
   write_file(path / "report.html", reproduce::index_page(index));
   write_file(path / "sources.md", reproduce::index_markdown(index));
   fmt::print("{}\n{}\n", reproduce::index_sentence(index), (path / "report.html").string());
   if (!problems.empty()) throw Error(expected_got("reproduce", "a result of every experiment", problems));
+}
+
+// As a request records it: a file by its whole path.
+std::string recorded_experiment(const std::string& name) {
+  return is_experiment_file(name) ? runs::recorded_path(name, "experiment") : name;
 }
 
 // What a folder was asked for, which goes on.
@@ -312,7 +338,7 @@ void take_recorded_request(ReproduceArguments& arguments) {
   if (!fs::exists(file, problem))
     throw Error(expected_got(arguments.resume, "the folder of an experiment that trains",
                              "no " + std::string(reproduce::request_file) + " in it"));
-  const std::string named = arguments.request.experiment;
+  const std::string named = recorded_experiment(arguments.request.experiment);
   arguments.request = reproduce::parse_request(read_file(file), file.string());
   if (!named.empty() && named != arguments.request.experiment)
     throw UsageError(expected_got("--resume", "a folder of " + named, "one of " + arguments.request.experiment));
@@ -320,6 +346,7 @@ void take_recorded_request(ReproduceArguments& arguments) {
 
 void reproduce_named(ReproduceArguments& arguments) {
   if (!arguments.resume.empty()) take_recorded_request(arguments);
+  arguments.request.experiment = recorded_experiment(arguments.request.experiment);
   for (auto* paths : {&arguments.request.text, &arguments.request.corpus})
     for (std::string& path : *paths) path = runs::recorded_path(path, "--text");
   if (const std::vector<Experiment> several = experiments_of(arguments.request.experiment); !several.empty())
@@ -337,9 +364,10 @@ void add_reproduce_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("reproduce",
                                          "Run an experiment on what a source claims, and write a page with that beside "
                                          "what was found (docs/reproduce.md)");
-  CLI::Option* name =
-      command->add_option("experiment", request.experiment,
-                          "one of `cogwheel list experiments`, such as s2/hopfield; all of a source, s2; or all");
+  CLI::Option* name = command->add_option(
+      "experiment", request.experiment,
+      "one of `cogwheel list experiments`, such as s2/hopfield; all of a source, s2; all; or a file of your "
+      "own, NAME.toml");
   name->type_name("NAME");
   std::vector<CLI::Option*> settings;
   const auto add = [&](const std::string& option, auto& value, const std::string& help, const std::string& type) {
@@ -351,32 +379,34 @@ void add_reproduce_command(CLI::App& app) {
   settings.push_back(add_number(*command, "--seeds", request.seeds, compare::seeds_range,
                                 "runs of each row (default: the experiment's)")
                          ->type_name("K"));
-  settings.push_back(add_number(*command, "--steps", request.steps, runs::steps_range,
-                                "training steps of a run (default: the experiment's)")
-                         ->type_name("N"));
+  CLI::Option* steps = settings.emplace_back(add_number(*command, "--steps", request.steps, runs::steps_range,
+                                                        "training steps of a run (default: the experiment's)")
+                                                 ->type_name("N"));
   settings.push_back(add_number(*command, "--minutes", request.minutes, Range<double>{0.1, 1e6},
                                 "as many steps as fit into so many minutes here, instead")
-                         ->type_name("N"));
+                         ->type_name("N")
+                         ->excludes(steps));
   add("--text", request.text, "files or folders to train on; by default Python's standard library", "PATH");
   add("--corpus", request.corpus, "folders of `cogwheel data prepare`, instead", "DIR");
   command
       ->add_option("--models", arguments->models,
                    "where trained runs are kept for all experiments (default: runs/models)")
       ->type_name("DIR");
-  command->add_flag("--retrain", arguments->retrain, "train anew what --models has");
+  CLI::Option* retrain = command->add_flag("--retrain", arguments->retrain, "train anew what --models has");
   CLI::Option* dry =
       command->add_flag("--dry-run", arguments->dry_run, "say what would be trained and how long it takes");
   CLI::Option* index =
       command->add_flag("--index", arguments->index, "of several: run nothing, index the results that --out has");
-  index->excludes(dry);
+  index->excludes(dry)->excludes(retrain);
   CLI::Option* out =
       command->add_option("--out", arguments->out, "folder of the result; by default runs/<date-time>-<name>");
   out->type_name("DIR");
-  command->add_flag("--overwrite", arguments->overwrite, "replace the result that --out holds");
+  CLI::Option* overwrite =
+      command->add_flag("--overwrite", arguments->overwrite, "replace the result that --out holds");
   CLI::Option* resume = command->add_option("--resume", arguments->resume, "go on with an interrupted experiment");
   resume->type_name("DIR");
-  for (CLI::Option* each : settings) resume->excludes(each);
-  resume->excludes(out)->excludes(dry);
+  for (CLI::Option* each : settings) resume->excludes(each), index->excludes(each);
+  resume->excludes(out)->excludes(dry)->excludes(index)->excludes(retrain)->excludes(overwrite);
   command->callback([arguments, name, resume] {
     if (name->count() == 0 && resume->count() == 0)
       throw UsageError(

@@ -161,6 +161,10 @@ RowTasks load_tasks(Comparison& comparison, const std::filesystem::path& folder)
     const runs::RunConfig of_row = own.completed(run_config(comparison, plan, comparison.settings.seeds.front()));
     runs::expect_trainable(of_row);
     runs::expect_learned(of_row, own);
+    // A task that was begun is also read without what its runs begin with, such as a teacher.
+    const auto is_to_do = [&](std::int64_t seed) { return comparison.is_to_do(plan.name, seed); };
+    if (!folder.empty() && std::ranges::any_of(comparison.settings.seeds, is_to_do))
+      own.initialize(*runs::make_model(of_row.model), of_row.training.seed);
   }
   return tasks;
 }

@@ -80,6 +80,9 @@ Variant parse_variant(std::string_view text, std::string_view option) {
   for (std::size_t index = 0; index + 1 < starts.size(); ++index)
     variant.set.push_back(
         trimmed(std::string_view(assignments).substr(starts[index], starts[index + 1] - starts[index])));
+  for (auto each = variant.set.begin(); each != variant.set.end(); ++each)
+    if (std::any_of(variant.set.begin(), each, [&](const auto& before) { return key_of(before) == key_of(*each); }))
+      throw UsageError(expected_got(option, "each key of a row once", key_of(*each) + " twice in " + variant.name));
   return variant;
 }
 

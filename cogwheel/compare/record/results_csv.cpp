@@ -69,6 +69,8 @@ std::string results_to_csv(const Comparison& comparison) {
       decisive.name);
   for (const runs::Measure& measure : comparison.task.measures)
     if (measure != decisive) csv += "," + measure.name;
+  const bool widths = !comparison.settings.widths.empty();
+  if (widths) csv += ",series,width,parameters_without_embeddings";
   csv += "\n";
   for (const SummaryRow& row : comparison.summary) {
     const MechanismPlan& plan = *comparison.plan(row.mechanism);
@@ -86,6 +88,7 @@ std::string results_to_csv(const Comparison& comparison) {
       const double* value = runs::find_value(row.others, measure.name);
       csv += "," + csv_number(value != nullptr ? std::optional(*value) : std::nullopt, 8);
     }
+    if (widths) csv += fmt::format(",{},{},{}", csv_cell(plan.series), plan.width, plan.block_parameters);
     csv += "\n";
   }
   return csv;

@@ -4,6 +4,7 @@
 
 #include "cogwheel/compare/record/verdict.h"
 #include "cogwheel/compare/record/width_series.h"
+#include "cogwheel/compare/report/page.h"
 #include "cogwheel/compare/report/sections.h"
 #include "cogwheel/compare/statistics/seed_bootstrap.h"
 #include "cogwheel/pages/embedded.h"
@@ -16,14 +17,21 @@ namespace {
 constexpr int points_of_a_law = 40;
 
 // Of few digits, powers of ten where it is large or small.
+std::string digits_text(double value) {
+  return std::abs(value) < 100 ? pages::fixed(value, 3) : pages::with_powers(fmt::format("{:.3g}", value));
+}
+
 std::string number_html(const FittedNumber& number) {
-  const auto text = [&](double value) {
-    return pages::escape_html(std::abs(value) < 100 ? pages::fixed(value, 3)
-                                                    : pages::with_powers(fmt::format("{:.3g}", value)));
-  };
-  std::string html = fmt::format("<span class=\"num\">{}</span>", text(number.value));
-  if (number.low) html += fmt::format("<small>{} to {}</small>", text(*number.low), text(*number.high));
+  std::string html = fmt::format("<span class=\"num\">{}</span>", pages::escape_html(digits_text(number.value)));
+  if (number.low)
+    html += fmt::format("<small>{} to {}</small>", pages::escape_html(digits_text(*number.low)),
+                        pages::escape_html(digits_text(*number.high)));
   return html;
+}
+
+std::string number_with_interval(const FittedNumber& number) {
+  return digits_text(number.value) +
+         (number.low ? fmt::format(" ({} to {})", digits_text(*number.low), digits_text(*number.high)) : "");
 }
 
 std::string row_head(const Comparison& comparison, const WidthSeries& series) {
@@ -73,6 +81,15 @@ pages::LineChart chart_of_sizes(const Comparison& comparison, const std::vector<
     chart.series.push_back(std::move(line));
   }
   return chart;
+}
+
+std::string gap_text(const Comparison& comparison, const WidthSeries& series) {
+  if (series.name == comparison.baseline_family()) return "the baseline";
+  if (!series.gap) return "not known";
+  const Gap& gap = *series.gap;
+  return fmt::format("{}: {}{} a doubling{}", gap_name(gap.change), pages::signed_fixed(gap.per_doubling, 4),
+                     gap.interval ? " ± " + pages::fixed(*gap.interval, 4) : "",
+                     gap.p_adjusted ? fmt::format(", p = {:.2g}", *gap.p_adjusted) : "");
 }
 
 std::string head(const std::string& text) { return "<th scope=\"col\">" + pages::escape_html(text) + "</th>"; }
@@ -144,6 +161,29 @@ std::string rates_html(const Comparison& comparison, const std::vector<WidthSeri
 }
 
 }  // namespace
+
+pages::DocumentSection widths_section(const Comparison& comparison) {
+  const std::vector<WidthSeries> all = width_series(comparison);
+  pages::DocumentSection section{
+      .title = "What size does",
+      .lead = pages::capitalised(comparison.task.decisive().title) +
+              " as E + A / N^α, N the parameters without embeddings and head, with 95 % intervals by a bootstrap over "
+              "seeds; and the gap to the baseline at the same width, a doubling of N.",
+      .figures = {pages::line_chart_figure(chart_of_sizes(comparison, all))}};
+  pages::TextTable table{
+      .title = "", .columns = {"row", "E", "A", "α", "seeds", "its gap to the baseline"}, .rows = {}};
+  for (const WidthSeries& series : all) {
+    std::vector<std::string> cells{series.title};
+    for (const auto number : {&FittedLaw::limit, &FittedLaw::factor, &FittedLaw::exponent})
+      cells.push_back(series.law ? number_with_interval((*series.law).*number) : "–");
+    cells.push_back(std::to_string(series.seeds));
+    cells.push_back(gap_text(comparison, series));
+    table.rows.push_back(std::move(cells));
+    if (!series.law) section.remarks = {{"No law is fitted:", series.why_no_law + "."}};
+  }
+  section.tables = {std::move(table)};
+  return section;
+}
 
 std::string widths_html(const Comparison& comparison) {
   if (comparison.settings.widths.empty()) return "";

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
+#include "cogwheel/compare/plan/plan.h"
 #include "cogwheel/compare/statistics/paired_statistics.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/pages/html.h"
+#include "cogwheel/runs/task.h"
 
 namespace cogwheel::reproduce {
 namespace {
@@ -56,21 +59,64 @@ std::optional<double> number_of_study(const std::vector<StudyOfRows>& studies, c
   return std::nullopt;
 }
 
+// Throws UsageError, which begins with `what`, for a measure that the task does not have.
+std::string measure_of(const compare::Comparison& comparison, const NumberOfRow& number, const std::string& what) {
+  const std::string measure = number.measure.empty() ? comparison.task.decisive().name : number.measure;
+  if (measure == train_loss || comparison.task.has(measure)) return measure;
+  std::vector<std::string> names{train_loss};
+  for (const runs::Measure& each : comparison.task.measures) names.push_back(each.name);
+  throw UsageError(expected_got(what, expected_names(measure, names), measure));
+}
+
+// "accuracy@8", "accuracy@16": what a model of the row, which need not be trained, gives by difficulty.
+std::vector<std::string> numbers_by_difficulty(const compare::Comparison& comparison, const compare::RowTasks& tasks,
+                                               const compare::MechanismPlan& plan) {
+  const runs::Task& task = *tasks.of(plan.name);
+  const auto model =
+      runs::make_model(task.completed(compare::run_config(comparison, plan, comparison.settings.seeds.front())).model);
+  task.initialize(*model, 1);
+  std::vector<std::string> names;
+  for (const runs::MeasuresByDifficulty& each : task.inspect(*model, 1, nullptr).by_difficulty)
+    for (const auto& point : each.points)
+      for (const runs::MeasuredValue& value : point.measured)
+        names.push_back(fmt::format("{}@{}", value.measure, point.difficulty));
+  return names;
+}
+
 }  // namespace
+
+void expect_numbers(const TrainedExperiment& experiment, const compare::Comparison& comparison,
+                    const compare::RowTasks& tasks) {
+  std::map<std::string, std::vector<std::string>> by_difficulty;  // of the rows asked
+  const auto expect = [&](const NumberOfRow& number, const std::string& row, const std::string& what) {
+    const compare::MechanismPlan* const plan = comparison.plan(row);
+    if (number.of_study() || plan == nullptr) return;  // checked where it is read; of a width of another scale
+    const std::string measure = measure_of(comparison, number, what);
+    if (!number.place) return;
+    const std::string name = measure + "@" + number_text(*number.place);
+    if (!by_difficulty.contains(row)) by_difficulty[row] = numbers_by_difficulty(comparison, tasks, *plan);
+    const std::vector<std::string>& names = by_difficulty[row];
+    if (std::ranges::find(names, name) == names.end())
+      throw UsageError(expected_got(what, names.empty() ? "a measure without @" : expected_names(name, names), name));
+  };
+  for (const Claim& claim : experiment.claims)
+    for (const std::string& row : {claim.row, claim.against})
+      if (!row.empty()) expect(claim.number, row, experiment.name + ": claim " + claim.id + ": measure");
+  for (const SourceTable& table : experiment.source.tables)
+    for (const SourceTable::Row& row : table.rows)
+      if (!row.variant.empty())
+        for (const NumberOfRow& number : table.numbers)
+          expect(number, row.variant, experiment.name + ": source: table: measures");
+}
 
 std::optional<double> number_of_run(const compare::Comparison& comparison, const compare::RunResult* run,
                                     const NumberOfRow& number) {
-  const std::string measure = number.measure.empty() ? comparison.task.decisive().name : number.measure;
-  if (measure != train_loss && !comparison.task.has(measure)) {
-    std::vector<std::string> names{train_loss};
-    for (const runs::Measure& each : comparison.task.measures) names.push_back(each.name);
-    throw UsageError(expected_got("measure", expected_names(measure, names), measure));
-  }
+  const std::string measure = measure_of(comparison, number, "measure");
   if (run == nullptr || run->status != compare::RunStatus::done) return std::nullopt;
   if (number.place) return value_at_difficulty(*run, measure, *number.place);
   if (number.at >= 1 && measure != train_loss) {
     const double* value = runs::find_value(run->measured, measure);
-    return value == nullptr ? std::nullopt : std::optional(*value);
+    return finite(value);
   }
   if (run->curve.empty()) return std::nullopt;
   const double step = number.at * static_cast<double>(run->curve.back().step);
@@ -80,11 +126,12 @@ std::optional<double> number_of_run(const compare::Comparison& comparison, const
   const double* const late = value_at(*after, measure);
   if (late == nullptr) return std::nullopt;
   const double distance = static_cast<double>(after->step) - step;
-  if (after == run->curve.begin() || distance < 1e-9 * step) return *late;
+  if (after == run->curve.begin() || distance < 1e-9 * step) return finite(late);
   const compare::CurvePoint& before = *std::prev(after);
   const double* const early = value_at(before, measure);
   if (early == nullptr) return std::nullopt;
-  return *late + (*early - *late) * distance / static_cast<double>(after->step - before.step);
+  const double between = *late + (*early - *late) * distance / static_cast<double>(after->step - before.step);
+  return finite(&between);
 }
 
 std::vector<double> values_of(const Measurements& measured, const std::string& row, const std::string& against,

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cogwheel/compare/plan/row_tasks.h"
 #include "cogwheel/compare/record/comparison.h"
 #include "cogwheel/research/reproduce/studies_of_rows.h"
 #include "cogwheel/research/reproduce/trained_experiment.h"
@@ -14,6 +15,10 @@ namespace cogwheel::reproduce {
 // for a measure that its task does not have.
 std::optional<double> number_of_run(const compare::Comparison& comparison, const compare::RunResult* run,
                                     const NumberOfRow& number);
+
+// Throws UsageError, with the nearest names, where a claim or a table is about a number that no run will have.
+void expect_numbers(const TrainedExperiment& experiment, const compare::Comparison& comparison,
+                    const compare::RowTasks& tasks);
 
 // What was found of rows: the measures of their comparison, and studies.
 struct Measurements {

@@ -1,5 +1,6 @@
 #include "cogwheel/research/reproduce/strict_table.h"
 
+#include <cmath>
 #include <sstream>
 
 #include "cogwheel/core/error.h"
@@ -44,10 +45,18 @@ std::string StrictTable::required_text(std::string_view key) {
   return *found;
 }
 
-std::optional<double> StrictTable::number(std::string_view key) { return number_of(find(key), what(key)); }
+std::optional<double> StrictTable::number(std::string_view key, const Range<double>& range) {
+  const std::optional<double> found = number_of(find(key), what(key));
+  if (found && !std::isfinite(*found))
+    throw UsageError(expected_got(what(key), "a finite number", number_text(*found)));
+  if (found) expect_within(what(key), *found, range);
+  return found;
+}
 
-std::optional<std::int64_t> StrictTable::whole(std::string_view key) {
-  return value_of<std::int64_t>(find(key), what(key), "a whole number");
+std::optional<std::int64_t> StrictTable::whole(std::string_view key, const Range<std::int64_t>& range) {
+  const auto found = value_of<std::int64_t>(find(key), what(key), "a whole number");
+  if (found) expect_within(what(key), *found, range);
+  return found;
 }
 
 std::optional<bool> StrictTable::yes(std::string_view key) {

@@ -3,26 +3,35 @@
 #include <toml++/toml.h>
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cogwheel/core/range.h"
+
 namespace cogwheel::reproduce {
 
+inline constexpr Range<double> finite_numbers{.min = std::numeric_limits<double>::lowest(),
+                                              .max = std::numeric_limits<double>::max()};
+inline constexpr Range<std::int64_t> whole_numbers{.min = std::numeric_limits<std::int64_t>::min(),
+                                                   .max = std::numeric_limits<std::int64_t>::max()};
+
 // Each reader gives what a key has, or nothing where it is missing, and throws UsageError that names the key where it
-// is of another type. A required one throws where it is missing.
+// is of another type or outside its range. A required one throws where it is missing.
 class StrictTable {
  public:
   StrictTable(const toml::table& table, std::string what) : table_(table), what_(std::move(what)) {}
 
   std::optional<std::string> text(std::string_view key);
   std::string required_text(std::string_view key);
-  std::optional<double> number(std::string_view key);
-  std::optional<std::int64_t> whole(std::string_view key);
+  std::optional<double> number(std::string_view key, const Range<double>& range = finite_numbers);
+  std::optional<std::int64_t> whole(std::string_view key, const Range<std::int64_t>& range = whole_numbers);
   std::optional<bool> yes(std::string_view key);
   std::vector<std::string> texts(std::string_view key);
+  // Some of which may be nan.
   std::vector<double> numbers(std::string_view key);
   const toml::table* table(std::string_view key);
   std::vector<const toml::table*> tables(std::string_view key);

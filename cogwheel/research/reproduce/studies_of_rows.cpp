@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "cogwheel/compare/comparison_folder.h"
 #include "cogwheel/core/error.h"
@@ -31,6 +32,7 @@ StudyOfRows make_study(const RequestedStudy& asked, const compare::Comparison& c
                       .kind = plan.name});
     }
   }
+  const auto begin = std::chrono::steady_clock::now();
   try {
     if (runs.empty()) throw Error(expected_got(asked.entry->name, "a run that finished", "none"));
     made.study = store.study(*asked.entry, asked.parameters, runs, folder, [&] {
@@ -43,6 +45,7 @@ StudyOfRows make_study(const RequestedStudy& asked, const compare::Comparison& c
   } catch (const Error& error) {
     made.problem = one_line(error.what());
   }
+  made.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return made;
 }
 

@@ -21,6 +21,7 @@ struct StudyOfRows {
   std::vector<Run> runs = {};  // those that finished, in the order of the study's
   inspect::FinishedStudy study;
   std::string problem = {};  // why there is no result
+  double seconds = 0;
 };
 
 // Of the folder of a reproduction: a folder for each study.

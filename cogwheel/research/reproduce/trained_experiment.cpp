@@ -12,6 +12,7 @@
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/research/reproduce/strict_table.h"
 #include "cogwheel/runs/configuration/toml_text.h"
+#include "cogwheel/runs/configuration/training_options.h"
 
 namespace cogwheel::reproduce {
 namespace {
@@ -82,8 +83,10 @@ NumberOfRow read_number(const std::string& text, double at, const std::string& w
   const std::string place = text.substr(number.measure.size() + 1);
   char* end = nullptr;
   number.place = std::strtod(place.c_str(), &end);
-  if (place.empty() || *end != '\0' || !std::isfinite(*number.place))
-    throw UsageError(expected_got(what, "a number after @", text));
+  if (number.measure.empty() || place.empty() || *end != '\0' || !std::isfinite(*number.place))
+    throw UsageError(expected_got(what, "a name, @ and a number", text));
+  if (at != 1 && !number.of_study())
+    throw UsageError(expected_got(what + " with @", "at = 1, as it is of finished models", number_text(at)));
   return number;
 }
 
@@ -91,7 +94,8 @@ SourceTable read_source_table(const TrainedExperiment& experiment, const toml::t
   StrictTable keys(given, what);
   SourceTable table{.caption = keys.required_text("caption"),
                     .columns = keys.texts("columns"),
-                    .digits = static_cast<int>(keys.whole("digits").value_or(2))};
+                    .digits = static_cast<int>(keys.whole("digits", {0, 12}).value_or(2))};
+  if (table.columns.empty()) throw UsageError(expected_got(keys.what("columns"), "a column at least", "none"));
   const std::vector<std::string> measures = keys.texts("measures");
   const std::vector<double> places = keys.numbers("at");
   const auto expect_columns = [&](std::size_t count, const std::string& key) {
@@ -151,6 +155,9 @@ void read_relation(StrictTable& keys, Claim& claim) {
       throw UsageError(expected_got(keys.what("crosses"), "a measure of the task", claim.number.measure));
     claim.later = claim.number;
     claim.later.at = share(keys.number("later_at").value_or(1), keys.what("later_at"));
+    if (!(claim.later.at > claim.number.at))
+      throw UsageError(expected_got(keys.what("at"), "below later_at = " + number_text(claim.later.at),
+                                    number_text(claim.number.at)));
   }
   if (given != 1)
     throw UsageError(expected_got(keys.what(), "one of below, above, equal and crosses", std::to_string(given)));
@@ -206,17 +213,17 @@ std::vector<std::int64_t> read_widths(StrictTable& keys) {
 
 Scale read_scale(const toml::table& given, const std::string& what) {
   StrictTable keys(given, what);
-  Scale scale{.seeds = keys.whole("seeds").value_or(3),
-              .steps = keys.whole("steps").value_or(0),
-              .learning_rate = keys.number("learning_rate").value_or(0),
-              .minutes = keys.number("minutes").value_or(0),
+  constexpr Range<std::int64_t> counts{0, std::int64_t{1} << 50};
+  Scale scale{.seeds = keys.whole("seeds", compare::seeds_range).value_or(3),
+              .steps = keys.whole("steps", runs::steps_range).value_or(0),
+              .learning_rate = keys.number("learning_rate", runs::learning_rate_range).value_or(0),
+              .minutes = keys.number("minutes", {0, 1e6}).value_or(0),
               .set = keys.texts("set"),
               .widths = read_widths(keys),
-              .bytes = keys.whole("bytes").value_or(0),
-              .vocabulary = keys.whole("vocabulary").value_or(0),
+              .bytes = keys.whole("bytes", counts).value_or(0),
+              .vocabulary = keys.whole("vocabulary", counts).value_or(0),
               .note = keys.text("note").value_or("")};
-  if (scale.steps < 1)
-    throw UsageError(expected_got(keys.what("steps"), "a number of steps", std::to_string(scale.steps)));
+  if (scale.steps == 0) throw UsageError(expected_got(keys.what("steps"), "a number of steps", "none"));
   keys.finish();
   return scale;
 }
@@ -231,7 +238,7 @@ TrainedExperiment::Comparison read_comparison(const toml::table& given, const st
                                            .match = text("match"),
                                            .tokenizer = text("tokenizer"),
                                            .baseline = text("baseline"),
-                                           .tune = keys.whole("tune").value_or(0),
+                                           .tune = keys.whole("tune", compare::tune_range).value_or(0),
                                            .set = keys.texts("set"),
                                            .widths = read_widths(keys)};
   keys.finish();
@@ -277,6 +284,9 @@ TrainedExperiment parse_trained_experiment(std::string_view text, const std::str
   }
   experiment.traps = keys.texts("traps");
   experiment.desk = read_scale(required("desk"), keys.what("desk"));
+  if (!experiment.desk.widths.empty())
+    throw UsageError(
+        expected_got(keys.what("desk: widths"), "those of [comparison], of whose rows claims are", "others"));
   if (const toml::table* paper = keys.table("paper")) experiment.paper = read_scale(*paper, keys.what("paper"));
   keys.finish();
   return experiment;

@@ -8,6 +8,7 @@
 
 #include "cogwheel/compare/plan/rows.h"
 #include "cogwheel/compare/record/verdict.h"
+#include "cogwheel/compare/report/page.h"
 #include "cogwheel/compare/statistics/paired_statistics.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/duration_text.h"
@@ -124,6 +125,7 @@ Json study_values_json(const StudyOfRows& made) {
   return {{"name", made.study.study->name},
           {"answer", made.study.result.answer},
           {"problem", made.problem},
+          {"seconds", made.seconds},
           {"numbers", std::move(numbers)}};
 }
 
@@ -252,6 +254,8 @@ std::string trained_page(const TrainedReproduction& reproduction) {
   }
   if (finished > 0)
     document.sections.push_back({.title = "Curves", .figures = {pages::line_chart_figure(curves_of(comparison))}});
+  if (finished > 0 && !comparison.settings.widths.empty())
+    document.sections.push_back(compare::widths_section(comparison));
   for (const StudyOfRows& made : reproduction.studies) document.sections.push_back(study_section(made));
   document.sections.push_back(
       {.title = "What was trained",

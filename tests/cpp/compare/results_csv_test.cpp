@@ -27,6 +27,18 @@ TEST(ResultsCsv, QuotesCells) {
   EXPECT_NE(results_to_csv(comparison).find("\n\"a \"\"b\"\", c\","), std::string::npos);
 }
 
+TEST(ResultsCsv, HasTheWidthsOfItsRows) {
+  Comparison comparison = example_comparison();
+  EXPECT_EQ(results_to_csv(comparison).find(",width"), std::string::npos);
+  comparison.settings.widths = {32};
+  comparison.mechanisms[1].series = "cog";
+  comparison.mechanisms[1].width = 32;
+  comparison.mechanisms[1].block_parameters = 768;
+  const std::string csv = results_to_csv(comparison);
+  EXPECT_NE(csv.find(",series,width,parameters_without_embeddings\n"), std::string::npos) << csv;
+  EXPECT_NE(csv.find(",cog,32,768\n"), std::string::npos) << csv;
+}
+
 TEST(ResultsLatex, EscapesAndFormats) {
   Comparison comparison = example_comparison();
   comparison.mechanisms[0].title = "Soft_max & 100%";

@@ -106,6 +106,32 @@ TEST(TrainedExperiment, RefusesInOneLine) {
             "x.toml: source: table: at: expected 2 values, a column each, got 1");
   EXPECT_EQ(refusal("variant = \"softmax\"", "variant = \"soft\""),
             "x.toml: source: table: rows: variant: expected softmax (the nearest of 2 names), got soft");
+  EXPECT_EQ(refusal("below = 0", "below = nan"), "x.toml: claim ahead: below: expected a finite number, got nan");
+  EXPECT_EQ(refusal("below = 0", "equal = inf"), "x.toml: claim ahead: equal: expected a finite number, got inf");
+  EXPECT_EQ(refusal("printed = -0.07", "printed = nan"),
+            "x.toml: claim ahead: printed: expected a finite number, got nan");
+  EXPECT_EQ(refusal("below = 0", "crosses = \"upwards\"\nlater_at = 0.2"),
+            "x.toml: claim ahead: at: expected below later_at = 0.2, got 0.25");
+  EXPECT_EQ(refusal("at = 0.25", "measure = \"@8\""),
+            "x.toml: claim ahead: measure: expected a name, @ and a number, got @8");
+  EXPECT_EQ(refusal("at = 0.25", "at = 0.25\nmeasure = \"accuracy@8\""),
+            "x.toml: claim ahead: measure with @: expected at = 1, as it is of finished models, got 0.25");
+  EXPECT_EQ(refusal("seeds = 5", "seeds = 0"), "x.toml: desk: seeds: expected at least 1, got 0");
+  EXPECT_EQ(refusal("seeds = 5", "seeds = -1"), "x.toml: desk: seeds: expected at least 1, got -1");
+  EXPECT_EQ(refusal("steps = 100", "steps = 1000000000"),
+            "x.toml: desk: steps: expected at most 100000000, got 1000000000");
+  EXPECT_EQ(refusal("steps = 100", "minutes = 3"), "x.toml: desk: steps: expected a number of steps, got none");
+  EXPECT_EQ(refusal("steps = 100", "steps = 100\nminutes = -1"), "x.toml: desk: minutes: expected at least 0, got -1");
+  EXPECT_EQ(refusal("steps = 100", "steps = 100\nlearning_rate = -1"),
+            "x.toml: desk: learning_rate: expected above 0, got -1");
+  EXPECT_EQ(refusal("steps = 100", "steps = 100\nbytes = -1"), "x.toml: desk: bytes: expected at least 0, got -1");
+  EXPECT_EQ(refusal("steps = 100", "steps = 100\nwidths = [64]"),
+            "x.toml: desk: widths: expected those of [comparison], of whose rows claims are, got others");
+  EXPECT_EQ(refusal("preset = \"tiny\"", "tune = -1"), "x.toml: comparison: tune: expected at least 0, got -1");
+  EXPECT_EQ(refusal("columns = [\"500\", \"4,500\"]", "columns = []"),
+            "x.toml: source: table: columns: expected a column at least, got none");
+  EXPECT_EQ(refusal("caption = \"Loss\"", "caption = \"Loss\"\ndigits = -1"),
+            "x.toml: source: table: digits: expected at least 0, got -1");
   EXPECT_EQ(refusal("[desk]", "[[claim]]\nid = \"ahead\"\nsays = \"a\"\nrow = \"cog\"\nabove = 1\n[desk]"),
             "x.toml: claim: expected each id once, got ahead twice");
 }
@@ -136,7 +162,7 @@ TEST(TrainedExperiment, AsksStudiesAndClaimsSomethingOfTheirNumbers) {
   EXPECT_EQ(refused("lambda_full_of_layer@1", "sink@1"),
             "x.toml: claim ahead: measure: expected heads.sink without a place, got @1");
   EXPECT_EQ(refused("lambda_full_of_layer@1", "sink@one"),
-            "x.toml: claim ahead: measure: expected a number after @, got heads.sink@one");
+            "x.toml: claim ahead: measure: expected a name, @ and a number, got heads.sink@one");
   EXPECT_EQ(refused("lambda_full_of_layer@1", "sinks").rfind("x.toml: claim ahead: measure: expected sink", 0), 0U);
   EXPECT_EQ(refused("below = 0", "crosses = \"upwards\""),
             "x.toml: claim ahead: crosses: expected a measure of the task, got heads.lambda_full_of_layer");
@@ -173,6 +199,15 @@ TEST(TrainedExperiment, NumbersAreThoseOfTheRuns) {
   EXPECT_EQ(number_of_run(comparison, nullptr, {}), std::nullopt);
   EXPECT_EQ(usage_error_of([&] { number_of_run(comparison, run, {.measure = "held_out"}); }),
             "measure: expected held_out_loss (the nearest of 2 names), got held_out");
+}
+
+TEST(TrainedExperiment, NumbersThatAreNoneAreLeftOut) {
+  compare::Comparison comparison = planted();
+  comparison.runs[0].measured = {{"held_out_loss", std::nan("")}};
+  comparison.runs[1].curve.front().measured = {{"held_out_loss", INFINITY}};
+  EXPECT_EQ(values_of({comparison, {}}, "softmax", "", {}).size(), 2U);
+  EXPECT_EQ(values_of({comparison, {}}, "softmax", "", {.measure = "", .at = 0.25}).size(), 2U);
+  EXPECT_EQ(values_of({comparison, {}}, "softmax", "", {.measure = "", .at = 0.3}).size(), 2U);
 }
 
 TEST(TrainedExperiment, NumbersOfStudiesAreThoseOfTheirRuns) {
