@@ -10,6 +10,8 @@
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/runs/configuration/config_record.h"
 #include "cogwheel/runs/run_folder.h"
+#include "cogwheel/runs/safetensors.h"
+#include "cogwheel/runs/weights.h"
 
 namespace cogwheel::compare {
 namespace fs = std::filesystem;
@@ -36,8 +38,11 @@ std::optional<RunResult> StoredRun::result(const runs::RunConfig& config, const 
   if (!fs::exists(file, problem)) return std::nullopt;
   RunResult result = parse_run(read_file(file), file.string(), task);
   runs::expect_same(config, runs::to_json(runs::load_config(record)), record.string());
-  if (result.status == RunStatus::done && runs::find_value(result.measured, task.decisive().name) == nullptr)
+  if (result.status != RunStatus::done) return result;
+  if (runs::find_value(result.measured, task.decisive().name) == nullptr)
     throw Error(expected_got(file.string(), task.decisive().name, "none"));
+  if (result.curve.empty()) throw Error(expected_got(file.string(), "a curve", "none"));
+  runs::expect_whole(runs::SafeTensorsFile(runs::find_checkpoint(run_path()).file));
   return result;
 }
 

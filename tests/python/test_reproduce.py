@@ -231,14 +231,19 @@ def test_runs_are_trained_once_for_all(reproduce, work, first):
 
 def test_a_damaged_run_is_trained_anew(reproduce, work, first):
     shutil.copytree(work / "models", work / "damaged")
-    one, other, third, *_ = sorted((work / "damaged").iterdir())
+    one, other, third, cut, uncurved, *_ = sorted((work / "damaged").iterdir())
+    with (cut / "run/checkpoint.safetensors").open("r+b") as weights:
+        weights.seek(-4, os.SEEK_END)
+        weights.write(b"\1\2\3\4")
+    kept = json.loads((uncurved / "result.json").read_text())
+    (uncurved / "result.json").write_text(json.dumps(kept | {"curve": []}))
     (one / "result.json").write_text("{}")
     config = (other / "run/config.toml").read_text()
     (other / "run/config.toml").write_text(config.replace("width = 16", "width = 18"))
     (third / "result.json").unlink()
     done = reproduce(EXPERIMENT, *SMALL[2:], "--seeds", 3, "--text", "text.txt", "--out", "mended", "--models", "damaged")
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("trained anew: ") == 2
+    assert done.stderr.count("trained anew: ") == 4
     assert [claim["values"][:2] for claim in found(work / "mended")["claims"]] == [claim["values"] for claim in found(work / "first")["claims"]]
 
 
@@ -296,6 +301,25 @@ def test_minutes_and_a_dry_run_count_studies(reproduce, work, own):
     other = own("unstudied", ("[desk]", '[[study]]\nname = "pictures"\n[desk]'))
     dry = reproduce(other, "--text", "text.txt", "--models", "none-yet", "--dry-run")
     assert dry.returncode == 0 and "could not be tried: " in dry.stdout
+
+
+def test_keys_with_an_option_of_compare_are_set(reproduce, work, own):
+    keys = ["training.learning_rate=0.002", "model.dropout=0.25", "training.precision=fp32"]
+    done = reproduce(own("keyed"), "--text", "text.txt", "--out", "keyed", "--models", "keyed-models", "--set", *keys)
+    assert done.returncode == 0, done.stderr
+    config = (work / "keyed/comparison/trained/cog-seed-1/config.toml").read_text()
+    assert "learning_rate = 0.002" in config and "dropout = 0.25" in config
+    assert "--set model.dropout=0.25" in found(work / "keyed")["command"]
+    refused = reproduce("mine/keyed.toml", "--text", "text.txt", "--set", "model.dropout=2")
+    assert refused.stderr == "cogwheel: --set model.dropout: expected at least 0 and below 1, got 2\n"
+
+
+@pytest.mark.parametrize("name", ["s1/convergence", "s1/language-model", "s4/layers"])
+def test_paper_scales_are_planned(reproduce, work, name):
+    """What refuses is the data, of which there are too few, and nothing before them."""
+    (work / "short.txt").write_text(generated_text(20))
+    refused = reproduce(name, "--scale", "paper", "--text", "short.txt", "--out", "never")
+    assert refused.returncode == 1 and "short.txt: expected " in refused.stderr, refused.stderr
 
 
 def test_ctrl_c_names_the_command_that_goes_on(reproduce, work, own):

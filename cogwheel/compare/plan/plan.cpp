@@ -168,7 +168,12 @@ void set_shared(runs::RunConfig& shared, const CompareRequest& request) {
   for (const std::string& assignment : request.set)
     if (const auto option = options.find(key_of(assignment)); option != options.end())
       throw UsageError(expected_got("--set", option->second + " for " + option->first, assignment));
-  runs::set_options(shared, request.set);
+  std::vector<std::string> set = request.set;
+  const auto sets_heads = [](const std::string& each) { return key_of(each) == "model.heads"; };
+  // They must divide the widths of the rows, not that of the preset.
+  if (!request.widths.empty() && std::ranges::any_of(set, sets_heads))
+    set.push_back(fmt::format("model.width={}", request.widths.front()));
+  runs::set_options(shared, set);
   for (const std::string& assignment : request.set)
     if (!is_shared(shared, key_of(assignment)))
       throw UsageError(expected_got("--set", "a key of a configuration that all runs share", assignment));

@@ -7,14 +7,17 @@
 #include <nlohmann/json.hpp>
 
 #include "cogwheel/compare/plan/rows.h"
+#include "cogwheel/compare/plan/variants.h"
 #include "cogwheel/compare/record/verdict.h"
 #include "cogwheel/compare/report/page.h"
 #include "cogwheel/compare/statistics/paired_statistics.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/pages/document.h"
 #include "cogwheel/pages/html.h"
 #include "cogwheel/pages/line_chart.h"
+#include "cogwheel/runs/configuration/model_options.h"
 #include "cogwheel/runs/json_fields.h"
 
 namespace cogwheel::reproduce {
@@ -151,6 +154,24 @@ Json claim_json(const DecidedClaim& decided) {
   return json;
 }
 
+// Of the keys that `cogwheel compare` has an option for, those that an experiment may set. Whether it is one.
+bool take_option(const std::string& assignment, compare::CompareRequest& request) {
+  const std::string key = compare::key_of(assignment), what = "--set " + key;
+  std::string value = assignment.substr(std::min(assignment.size(), key.size() + 1));
+  if (value.size() > 1 && value.starts_with('"') && value.ends_with('"')) value = value.substr(1, value.size() - 2);
+  if (key == "model.dropout")
+    request.dropout = parse_number(what, value, runs::dropout_range);
+  else if (key == "training.learning_rate")
+    request.learning_rate = parse_number(what, value, runs::learning_rate_range);
+  else if (key == "training.device")
+    request.device = value;
+  else if (key == "training.precision")
+    request.precision = value;
+  else
+    return false;
+  return true;
+}
+
 }  // namespace
 
 std::string request_to_json(const ReproductionRequest& request) { return runs::write_json(request).dump(1) + "\n"; }
@@ -188,7 +209,8 @@ compare::CompareRequest comparison_request(const TrainedExperiment& experiment, 
   made.steps = request.steps > 0 ? request.steps : request.minutes > 0 ? 0 : scale.steps;
   made.seconds = made.steps > 0 ? 0 : 60 * request.minutes;
   for (const auto* keys : {&given.set, &scale.set, &request.set})
-    made.set.insert(made.set.end(), keys->begin(), keys->end());
+    for (const std::string& assignment : *keys)
+      if (!take_option(assignment, made)) made.set.push_back(assignment);
   made.variants = experiment.variants;
   return made;
 }
