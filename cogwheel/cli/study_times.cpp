@@ -1,6 +1,9 @@
 #include "cogwheel/cli/study_times.h"
 
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "cogwheel/cli/interrupt.h"
 #include "cogwheel/compare/comparison_folder.h"
@@ -12,10 +15,20 @@
 
 namespace cogwheel::cli {
 
-StudyTimes measure_studies(const reproduce::TrainedExperiment& experiment, compare::Comparison comparison,
+StudyTimes measure_studies(reproduce::TrainedExperiment experiment, compare::Comparison comparison,
                            const compare::RowTasks& tasks) {
   if (experiment.studies.empty()) return {};
   const auto seeds = static_cast<double>(comparison.settings.seeds.size());
+  std::vector<double> runs;  // of each study, how many
+  std::set<std::string> tried{comparison.baseline};
+  for (reproduce::RequestedStudy& study : experiment.studies) {
+    runs.push_back(seeds * static_cast<double>(study.rows.empty() ? comparison.mechanisms.size() : study.rows.size()));
+    study.rows = {study.rows.empty() ? comparison.mechanisms.front().name : study.rows.front()};
+    tried.insert(study.rows.front());
+  }
+  std::erase_if(comparison.mechanisms, [&](const compare::MechanismPlan& plan) {
+    return !tried.contains(plan.name) && !comparison.is_base(plan.name);
+  });
   comparison.settings.seeds.resize(1);
   comparison.settings.tune = 0;
   comparison.settings.steps = 1;
@@ -31,11 +44,12 @@ StudyTimes measure_studies(const reproduce::TrainedExperiment& experiment, compa
     throw Interrupted("interrupted before the first run; nothing was trained");
   }
   StudyTimes times;
+  const reproduce::StudyStore anew(scratch.path(), COGWHEEL_VERSION, true);
   const auto all =
-      reproduce::make_studies(experiment, job.comparison(), place.path(), scratch.path(), [](const auto&) {});
-  for (const reproduce::StudyOfRows& made : all) {
-    times.seconds += seeds * made.seconds;
-    if (!made.problem.empty()) times.problem = made.problem;
+      reproduce::make_studies(experiment, job.comparison(), place.path(), scratch.path(), anew, [](const auto&) {});
+  for (std::size_t study = 0; study < all.size(); ++study) {
+    times.seconds += runs[study] * all[study].seconds;
+    if (!all[study].problem.empty()) times.problem = all[study].problem;
   }
   return times;
 }

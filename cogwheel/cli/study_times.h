@@ -12,8 +12,8 @@ struct StudyTimes {
   std::string problem = {};  // why one could not
 };
 
-// By trying each with models of one step, of the first seed, and counting as much for all seeds. Leaves no file.
-StudyTimes measure_studies(const reproduce::TrainedExperiment& experiment, compare::Comparison comparison,
+// By trying each with one model, of its first row and one step, and counting as much for all. Leaves no file.
+StudyTimes measure_studies(reproduce::TrainedExperiment experiment, compare::Comparison comparison,
                            const compare::RowTasks& tasks);
 
 }  // namespace cogwheel::cli

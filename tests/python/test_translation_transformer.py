@@ -361,6 +361,8 @@ def test_refusals_are_one_line(cogwheel_command):
         ([*sample, "--alignments", "links", "--alignment-layer", 2], "--alignment-layer: expected at most 1, got 2"),
         ([*sample, "--alignment-layer", 1], "--alignment-layer: expected --alignments beside it, got none"),
         ([*sample, "--alignments", "nowhere/links"], "nowhere"),
+        ([*sample, "--alignments", "learned/config.toml"], "sample: --alignments: expected a place of its own, not the files of the run, got learned/config.toml"),
+        (["sample", "learned", "--input", "old.toml", "--alignments", "./old.toml"], "sample: --alignments: expected another file than --input, got old.toml"),
         (["sample", "old", "--prompt", "the dog", "--alignments", "links"], "--alignments: expected a run whose model aligns, got none"),
     ):
         done = cogwheel_command(*words, fails=True)

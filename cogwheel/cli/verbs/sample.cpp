@@ -69,8 +69,15 @@ void sample_run(const SampleArguments& arguments) {
   request.diffusion.kind = runs::sampler_kind(arguments.sampler, "sample: --sampler");
   request.warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
   request.read_line = [] { return next_line(); };
+  const runs::Sampler& sampler = sampler_of(folder, arguments.options);
+  if (!request.alignments.empty()) {
+    runs::expect_no_run_file(request.alignments, "sample: --alignments");
+    std::error_code problem;
+    if (std::filesystem::equivalent(request.alignments, request.input, problem))
+      throw UsageError(expected_got("sample: --alignments", "another file than --input", request.input.string()));
+  }
   bool written = false, read = true;
-  sampler_of(folder, arguments.options).sample(folder, request, [&](std::string_view text) {
+  sampler.sample(folder, request, [&](std::string_view text) {
     written = written || !text.empty();
     std::fwrite(text.data(), 1, text.size(), stdout);
     // Also asked between texts that are not written, as of handwriting that goes into a file.
