@@ -22,8 +22,10 @@ std::vector<std::string> maps_of(AlignmentScore score) {
   std::vector<std::string> maps;
   for (const std::string& name : alignment_names()) {
     if (name == kind) maps.emplace_back("softmax");
-    if (name.size() <= kind.size() || !name.starts_with(kind) || name[kind.size()] != '_') continue;
-    maps.push_back(name.substr(kind.size() + 1));
+    // Longer names are of windows too.
+    if (name.size() > kind.size() && name.starts_with(kind) && name[kind.size()] == '_' &&
+        mechanism_or_null(name.substr(kind.size() + 1)) != nullptr)
+      maps.push_back(name.substr(kind.size() + 1));
   }
   return maps;
 }
@@ -40,11 +42,10 @@ void check_shared(const ForerunnerOptions& options, AlignmentScore score) {
   expect("classes", options.classes, Count{0, 1 << 20});
   expect("dropout", options.dropout, runs::dropout_range);
   const std::vector<std::string> maps = maps_of(score);
-  if (std::find(maps.begin(), maps.end(), options.mechanism) == maps.end())
-    throw UsageError(expected_got("model.mechanism",
-                                  "a row map" + std::string(score == AlignmentScore::additive ? " of any score" : "") +
-                                      ", " + expected_names(options.mechanism, maps),
-                                  options.mechanism));
+  if (std::find(maps.begin(), maps.end(), options.mechanism) != maps.end()) return;
+  std::string expected = score == AlignmentScore::additive ? "a row map of any score" : "a row map";
+  if (!nearest_names(options.mechanism, maps).empty()) expected += ", " + expected_names(options.mechanism, maps);
+  throw UsageError(expected_got("model.mechanism", expected, options.mechanism));
 }
 
 std::vector<runs::ConfigField> shared_fields(ForerunnerOptions& options, const std::vector<runs::ConfigField>& own) {
