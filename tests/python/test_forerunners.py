@@ -1,7 +1,6 @@
 """The forerunners of self-attention that learn the task `sentences`: against their formulas, and on the command line."""
 
 import json
-import math
 import re
 
 import pytest
@@ -265,13 +264,13 @@ def test_refusals_are_one_line(cogwheel, work):
         (train("structured", "model.mechanism=differential"), "model.mechanism: expected a row map, .*got differential"),
         (train("decomposable", "model.mechanism=local_m"), "model.mechanism: expected a row map.*, got local_m"),
         (train("lstmn", "model.mechanism=gla"), "model.mechanism: expected a row map of any score, got gla"),
-        (train("lstmn", "model.mechanism=norm"), "model.mechanism: expected a row map of any score, .*got norm|a row map of any score, got norm"),
+        (train("lstmn", "model.mechanism=norm"), "model.mechanism: expected a row map of any score, got norm|.*, got norm"),
         (train("lstmn", "model.queries=2"), "key: expected .*, got model.queries"),
         (train("lstmn", "model.penalty=1"), "key: expected .*, got model.penalty"),
         (train("encoder", "model.queries=2"), "key: expected .*, got model.queries"),
         (train("encoder", "model.penalty=1"), "key: expected .*, got model.penalty"),
         (train("structured", "task.model=strctured"), "task.model: expected structured"),
-        (train("lstmn", "task.name=masked_words", "model.width=32"), "task.model"),
+        (train("lstmn", "task.name=masked_words", "model.width=32"), "key: expected .*, got model$"),
         (train("decomposable", "task.toy=reviews"), "task.model: expected another than decomposable, which compares two sentences, got rows of one in toy reviews"),
         (train("structured", "model.context=8"), "model.context: expected at least"),
         (train("lstmn", f"task.start={work / 'structured'}"), "task.start: expected none for a model that is no encoder"),
@@ -281,9 +280,9 @@ def test_refusals_are_one_line(cogwheel, work):
         (["inspect", "heads", "lstmn"], "expected a run that trains a language model, got one of the task sentences"),
     ):  # fmt: skip
         done = cogwheel(*words)
-        assert done.returncode != 0 and re.search(message, done.stderr), (words, done.stderr)
+        assert done.returncode != 0 and re.search(message, done.stderr.strip()), (words, done.stderr)
         assert done.stderr.count("\n") == 1 and done.stderr.startswith("cogwheel: "), done.stderr
         assert not (work / "no").exists()
     with pytest.raises(ValueError, match="lstmn: tokens: expected"):
         cw.load(work / "lstmn")(torch.ones(1, 65, dtype=torch.long))
-    assert math.isfinite(float(cw.load(work / "lstmn")(torch.ones(1, 64, dtype=torch.long)).sum()))
+    assert cw.load(work / "lstmn")(torch.ones(1, 64, dtype=torch.long)).isfinite().all()
