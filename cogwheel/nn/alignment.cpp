@@ -68,6 +68,12 @@ void check(const AlignmentLayerOptions& options) {
     throw UsageError(expected_got("radius", "a number above 0", std::to_string(options.radius)));
 }
 
+AlignmentMemory AlignmentMemory::followed_by(const AlignmentMemory& more) const {
+  AlignmentMemory longer = *this;
+  longer.key = at::cat({key, more.key}, 2), longer.value = at::cat({value, more.value}, 2);
+  return longer;
+}
+
 AlignmentMemory AlignmentMemory::fork(const at::Tensor& entries) const {
   if (!key.defined()) return {};
   const at::Tensor chosen = ops::checked_entries(entries, key.size(0)).to(key.device());
@@ -92,7 +98,7 @@ AlignmentLayerImpl::AlignmentLayerImpl(const AlignmentLayerOptions& options)
     position_ = register_module("position", Linear(decoder, decoder, false));
     position_score_ = new_parameter(*this, "position_score", {heads, decoder / heads});
   }
-  if (!alignment_.is_none() && !alignment_.kind->before_step)
+  if (!alignment_.is_none() && !alignment_.kind->before_step && options.attentional)
     combine_ = register_module("combine", Linear(encoder + decoder, decoder, false));
   if (alignment_.is_none()) return;
   const auto names = ops::parameter_names(*alignment_.map);
@@ -100,15 +106,17 @@ AlignmentLayerImpl::AlignmentLayerImpl(const AlignmentLayerOptions& options)
     learned_.emplace_back(names[i], new_parameter(*this, names[i], {heads}));
 }
 
-AlignmentMemory AlignmentLayerImpl::remember(const at::Tensor& encoded_, const std::optional<at::Tensor>& lengths) {
+AlignmentMemory AlignmentLayerImpl::remember(const at::Tensor& encoded_, const std::optional<at::Tensor>& lengths,
+                                             const at::Tensor& values) {
   check_states("encoded", encoded_, options_.encoder_width);
   if (alignment_.is_none()) return {};
-  at::Tensor encoded = encoded_;
+  at::Tensor encoded = encoded_, read = values.defined() ? values : encoded_;
   if (lengths) {
     check_memory_lengths(*lengths, encoded.size(0));
     const at::Tensor token = at::arange(encoded.size(1), lengths->options().device(encoded.device()));
     const at::Tensor padding = token >= lengths->to(encoded.device()).unsqueeze(1);
     encoded = encoded.masked_fill(padding.unsqueeze(2), 0);
+    read = values.defined() ? read.masked_fill(padding.unsqueeze(2), 0) : encoded;
   }
   const at::Tensor key = key_ ? key_(encoded) : encoded;
   // Additive scores are computed in float32: converted here, they need not be in every step.
@@ -116,7 +124,7 @@ AlignmentMemory AlignmentLayerImpl::remember(const at::Tensor& encoded_, const s
                               : BFloat16Products::enabled() && encoded.scalar_type() == at::kFloat
                                   ? at::kBFloat16
                                   : encoded.scalar_type();
-  return {as_heads(key.to(type), options_.heads), as_heads(encoded.to(type), options_.heads), lengths,
+  return {as_heads(key.to(type), options_.heads), as_heads(read.to(type), options_.heads), lengths,
           query_ ? std::optional(query_->collected()) : std::nullopt};
 }
 

@@ -32,6 +32,7 @@ struct AlignmentLayerOptions {
   std::int64_t score_width = 0;    // rows of W and U of an additive score; 0: as decoder_width
   std::int64_t heads = 1;          // a divisor of the three
   double radius = 10;              // D of the local kinds
+  bool attentional = true;         // of a Luong kind: whether it has W_c, for attentional_state
 };
 
 // Throws UsageError that names the first invalid option.
@@ -46,6 +47,9 @@ struct AlignmentMemory {
   // is made.
   std::optional<CollectedWeight> query = {};
 
+  // The same sources with more tokens after these, for those who read what they have written themselves. Without
+  // lengths.
+  AlignmentMemory followed_by(const AlignmentMemory& more) const;
   // Copies of the named entries, [B'] int64, in that order: the hypotheses of a beam search.
   AlignmentMemory fork(const at::Tensor& entries) const;
 };
@@ -55,8 +59,10 @@ class AlignmentLayerImpl : public torch::nn::Module {
   explicit AlignmentLayerImpl(const AlignmentLayerOptions& options);
 
   // encoded [B, S, encoder_width], lengths [B] int64 where sources differ in length. What lies in the padding has no
-  // effect on anything, NaN included.
-  AlignmentMemory remember(const at::Tensor& encoded, const std::optional<at::Tensor>& lengths = {});
+  // effect on anything, NaN included. `values` [B, S, any multiple of H] are what contexts are made of where that is
+  // not what is scored; contexts are as wide then.
+  AlignmentMemory remember(const at::Tensor& encoded, const std::optional<at::Tensor>& lengths = {},
+                           const at::Tensor& values = {});
 
   // The contexts c of the steps first_step, first_step + 1, …: states [B, T, decoder_width] → [B, T, encoder_width], or
   // [B, T, 0] without attention. A step whose window holds no token of the source gets 0. The dropout applies to the

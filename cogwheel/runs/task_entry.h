@@ -48,7 +48,7 @@ struct TaskEntry {
   std::shared_ptr<const Task> (*random)(const RunConfig& config, const RandomItems& items) = nullptr;
   // Null where the presets of language models serve the task.
   Preset (*preset)() = nullptr;
-  Preset (*other_preset)() = nullptr;  // of the other model that learns the task, where there is one
+  std::vector<Preset (*)()> other_presets = {};  // of the other models that learn the task, where there are any
   // Whether it learns from a text or corpora, and its model continues texts: ReadBy::tasks_on_text.
   bool reads_text = false;
   // Of another task, the keys that say where its data are; empty: it draws them.

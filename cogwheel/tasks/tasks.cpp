@@ -1,4 +1,5 @@
 // The list of all tasks and of what pages show of them, which stands above all that reads it.
+#include <string>
 #include <vector>
 
 #include "cogwheel/core/error.h"
@@ -44,13 +45,18 @@ std::span<const TaskEntry> tasks() {
 }
 
 ModelOptions model_of_task(std::string_view task, std::string_view model_word) {
-#define OTHER_MODEL(name, first, word, subject_of_model, model)                                        \
-  if (task == #name && model_word == #word) return tasks::subject_of_model::model##_entry().options(); \
-  if (task == #name && !model_word.empty() && model_word != #first)                                    \
-    throw UsageError(expected_got("task.model", expected_names(model_word, {#first, #word}), model_word));
+  std::vector<std::string> words;  // of the models of the task, where there are several; the first one's comes first
+#define OTHER_MODEL(name, first, word, subject_of_model, model)                         \
+  if (task == #name) {                                                                  \
+    if (model_word == #word) return tasks::subject_of_model::model##_entry().options(); \
+    if (words.empty()) words.emplace_back(#first);                                      \
+    words.emplace_back(#word);                                                          \
+  }
 #define TASK(subject, name, subject_of_model, model)
 #include "cogwheel/tasks/tasks.def"
 #undef TASK
+  if (!words.empty() && !model_word.empty() && model_word != words.front())
+    throw UsageError(expected_got("task.model", expected_names(model_word, words), model_word));
 #define TASK(subject, name, subject_of_model, model) \
   if (task == #name) return tasks::subject_of_model::model##_entry().options();
 #include "cogwheel/tasks/tasks.def"

@@ -32,9 +32,10 @@ std::vector<runs::Preset> make_presets() {
   medium.evaluated_tokens = 262144;
   medium.seconds = 4 * 3600;
   std::vector<runs::Preset> all{small, tiny, medium};
-  for (const runs::TaskEntry& entry : runs::tasks())
-    for (const auto& preset : {entry.preset, entry.other_preset})
-      if (preset != nullptr) all.push_back(preset());
+  for (const runs::TaskEntry& entry : runs::tasks()) {
+    if (entry.preset != nullptr) all.push_back(entry.preset());
+    for (const auto& preset : entry.other_presets) all.push_back(preset());
+  }
   return all;
 }
 

@@ -19,11 +19,11 @@ void write_embeddings(const runs::RunFolder& folder, const EmbeddingRequest& req
   runs::expect_no_run_file(out, "embed: --out");
   expect_writable(out);
   TrainedEncoder trained = load_encoder(folder);
-  const std::vector<SentenceRow> texts = texts_for(trained, {.command = "embed",
-                                                             .prompt = request.prompt,
-                                                             .input = request.input,
-                                                             .classes = runs::known_class_names(folder.path()),
-                                                             .warn = request.warn});
+  const std::vector<SentenceRow> texts = texts_for(trained.in_row, {.command = "embed",
+                                                                    .prompt = request.prompt,
+                                                                    .input = request.input,
+                                                                    .classes = runs::known_class_names(folder.path()),
+                                                                    .warn = request.warn});
   const std::int64_t most = trained.model->options().context;
   if (request.tokens != 0) expect_within("embed: --tokens", request.tokens, Range<std::int64_t>{2, most});
   std::vector<std::int64_t> lengths;

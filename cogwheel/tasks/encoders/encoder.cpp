@@ -115,6 +115,11 @@ at::Tensor EncoderImpl::class_logits(const at::Tensor& first, const nn::Dropout&
   return classifier_(dropout.part(classifier_part)(pooled)).to(token_embedding_.scalar_type());
 }
 
+Classified EncoderImpl::classify(const at::Tensor& tokens, const at::Tensor& segments,
+                                 const nn::ForwardContext& context, bool) {
+  return {.logits = class_logits(states(tokens, segments, context).select(1, 0), context.dropout)};
+}
+
 std::vector<runs::ConfigField> config_fields(EncoderOptions& options) {
   return encoder_layer_fields(options, {{"model.segments", &options.segments}, {"model.classes", &options.classes}});
 }

@@ -6,7 +6,6 @@
 //   hidden words    norm(gelu(W x + b)) · token embeddings + c
 //   classes         V tanh(P x + b) + c of the first token
 #pragma once
-#include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
@@ -15,17 +14,18 @@
 
 #include "cogwheel/nn/transformer_block.h"
 #include "cogwheel/tasks/encoders/encoder_options.h"
+#include "cogwheel/tasks/encoders/sentence_classifier.h"
 
 namespace cogwheel::tasks::encoders {
 
-class EncoderImpl : public torch::nn::Module {
+class EncoderImpl : public SentenceClassifier {
  public:
   // Weights stay uninitialised until `initialize` or a checkpoint fills them.
   explicit EncoderImpl(const EncoderOptions& options);
 
   // N(0, 0.02²), biases 0, gains 1. Tensors are seeded by their names: runs with the same seed are paired across
   // mechanisms.
-  void initialize(std::uint64_t seed);
+  void initialize(std::uint64_t seed) override;
 
   // tokens [B, N] int64, segments likewise or undefined for all of the first → [B, N, width]. The context says which
   // tokens are padding (`lengths`), or which sequences lie one after another in a batch of one (`cu_seqlens`), whose
@@ -37,7 +37,10 @@ class EncoderImpl : public torch::nn::Module {
   at::Tensor word_logits(const at::Tensor& rows);
   // first tokens [B, width] of states → [B, classes]. Of a model with classes.
   at::Tensor class_logits(const at::Tensor& first, const nn::Dropout& dropout = {});
-  nn::Dropout dropout(std::uint64_t seed) const { return {options_.dropout, seed}; }
+  // Both, of a model with classes.
+  Classified classify(const at::Tensor& tokens, const at::Tensor& segments, const nn::ForwardContext& context,
+                      bool learns = false) override;
+  nn::Dropout dropout(std::uint64_t seed) const override { return {options_.dropout, seed}; }
 
   const EncoderOptions& options() const { return options_; }
 

@@ -13,7 +13,9 @@
 #include "cogwheel/runs/class_names.h"
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/runs/weights.h"
+#include "cogwheel/tasks/encoders/forerunner_options.h"
 #include "cogwheel/tasks/encoders/toy_captions.h"
+#include "cogwheel/tasks/encoders/toy_pairs.h"
 #include "cogwheel/tasks/encoders/toy_reviews.h"
 #include "cogwheel/text/held_out_tenth.h"
 #include "cogwheel/text/text_record.h"
@@ -54,11 +56,13 @@ std::shared_ptr<const SentenceCorpus> sentence_corpus(runs::TaskOptionReader& re
   const std::filesystem::path kept = !start.empty() ? start : folder;
   std::error_code problem;
   const bool has_tokenizer = !kept.empty() && std::filesystem::exists(kept / runs::tokenizer_file, problem);
-  const std::string toy = reader.word("toy", "reviews", {"reviews", "captions"});
+  const std::string toy = reader.word("toy", "reviews", {"reviews", "captions", "pairs"});
   if (options.training.empty()) {
     if (!options.held_out.empty() || !options.vocab.empty())
       throw UsageError(expected_got("task.sentences", "a file to train on beside the others", "none"));
-    auto made_up = std::make_shared<SentenceCorpus>(toy == "captions" ? toy_caption_corpus() : toy_review_corpus(0));
+    auto made_up = std::make_shared<SentenceCorpus>(toy == "captions" ? toy_caption_corpus()
+                                                    : toy == "pairs"  ? toy_pair_corpus(0)
+                                                                      : toy_review_corpus(0));
     if (has_tokenizer &&
         text::load_word_piece(kept / runs::tokenizer_file)->vocabulary_text() != made_up->tokenizer->vocabulary_text())
       throw UsageError(expected_got("task.sentences",
@@ -129,19 +133,22 @@ runs::DataFacts SentenceData::facts(const std::string& item, const runs::Trainin
 
 void SentenceData::complete(runs::RunConfig& config, const runs::TaskOptions& options) const {
   runs::set_vocabulary(config, tokenizer().vocabulary(), ", the pieces of " + corpus_->name);
-  auto& model = config.model.as<EncoderOptions>();
-  check(model);
-  if (model.context < corpus_->longest)
+  runs::check(config.model);
+  const std::int64_t context = runs::common(config.model).context;
+  if (context < corpus_->longest)
     throw UsageError(expected_got("model.context",
                                   "at least " + std::to_string(corpus_->longest) + " for " + corpus_->name,
-                                  std::to_string(model.context)));
+                                  std::to_string(context)));
   const SentenceRows& rows = corpus_->training;
   const bool pairs = rows.size() > 0 && !rows.tokens.target(0).empty();
-  if (pairs && model.segments < 2)
-    throw UsageError(
-        expected_got("model.segments", "2 or more for the pairs of " + corpus_->name, std::to_string(model.segments)));
-  model.feed_forward = model.feed_forward_width();
-  config.definition = mechanism_text(model, "model.mechanism").definition;
+  if (const auto* const encoder = config.model.get_if<EncoderOptions>(); encoder && pairs && encoder->segments < 2)
+    throw UsageError(expected_got("model.segments", "2 or more for the pairs of " + corpus_->name,
+                                  std::to_string(encoder->segments)));
+  if (config.model.get_if<DecomposableOptions>() != nullptr && !pairs)
+    throw UsageError(expected_got("task.model", "another than decomposable, which compares two sentences",
+                                  "rows of one in " + corpus_->name));
+  runs::set_balanced_width(config.model, runs::balanced_width(config.model));
+  config.definition = runs::mechanism_text(config.model, "model.mechanism").definition;
   config.data.sha256 = corpus_->sha256;
   config.task = options;
   config.task.values[in_row_key] = std::int64_t{corpus_->two_sentences ? 2 : 1};
@@ -189,12 +196,37 @@ TrainedEncoder load_encoder(const runs::RunFolder& folder) {
   const runs::RunConfig config = runs::load_config(folder.config_path());
   if (!is_encoder_task(config.task.name))
     throw Error(expected_got(folder.path().string(), "a run of the task sentences or masked_words", config.task.name));
+  if (config.model.get_if<EncoderOptions>() == nullptr)
+    throw Error(expected_got(folder.path().string(), "a run of an encoder",
+                             "one of the model " + std::string(config.model.entry().name)));
   const auto& options = config.model.as<EncoderOptions>();
   TrainedEncoder trained{.model = Encoder(options), .tokenizer = text::load_word_piece(folder.tokenizer_path())};
   runs::TaskOptionReader reader(config.task);
   trained.in_row = options.segments < 2 ? 1 : reader.later_whole(in_row_key, 0, {0, 2});
   runs::load_weights_of(*trained.model, config, folder);
   return trained;
+}
+
+TrainedClassifier load_classifier(const runs::RunFolder& folder) {
+  runs::RunConfig config = runs::load_config(folder.config_path());
+  if (config.task.name != "sentences")
+    throw Error(expected_got(folder.path().string(), "a run of the task sentences", config.task.name));
+  TrainedClassifier trained{.module = runs::make_model(config.model),
+                            .tokenizer = text::load_word_piece(folder.tokenizer_path()),
+                            .context = runs::common(config.model).context,
+                            .classes = classes_of(config.model)};
+  const auto* const encoder = config.model.get_if<EncoderOptions>();
+  runs::TaskOptionReader reader(config.task);
+  trained.in_row = encoder != nullptr && encoder->segments < 2 ? 1 : reader.later_whole(in_row_key, 0, {0, 2});
+  runs::load_weights_of(*trained.module, config, folder);
+  return trained;
+}
+
+std::int64_t& classes_of(runs::ModelOptions& model) {
+  if (auto* const options = model.get_if<StructuredOptions>()) return options->classes;
+  if (auto* const options = model.get_if<LstmnOptions>()) return options->classes;
+  if (auto* const options = model.get_if<DecomposableOptions>()) return options->classes;
+  return model.as<EncoderOptions>().classes;
 }
 
 void start_from(EncoderImpl& model, const std::filesystem::path& run) {
@@ -211,12 +243,12 @@ void start_from(EncoderImpl& model, const std::filesystem::path& run) {
     if (!is_head(parameter.key())) parameter.value().copy_(parameters[parameter.key()]);
 }
 
-std::vector<SentenceRow> texts_for(const TrainedEncoder& encoder, const GivenTexts& given) {
+std::vector<SentenceRow> texts_for(std::int64_t in_row, const GivenTexts& given) {
   if (given.prompt.empty() == given.input.empty())
     throw UsageError(expected_got(given.command, "either --prompt or --input, not empty",
                                   given.prompt.empty() ? "neither" : "both"));
-  if (given.input.empty()) return {sentences_in(given.prompt, encoder.in_row)};
-  SentenceTable table = read_sentences(given.input, {.in_row = encoder.in_row, .classes = given.classes});
+  if (given.input.empty()) return {sentences_in(given.prompt, in_row)};
+  SentenceTable table = read_sentences(given.input, {.in_row = in_row, .classes = given.classes});
   if (table.rows.empty()) throw Error(expected_got(given.input.string(), "sentences", "none"));
   if (!table.header_text.empty()) given.warn(given.input.string() + ": " + table.header_text);
   return std::move(table.rows);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cogwheel/runs/batch.h"
+#include "cogwheel/runs/configuration/model_options.h"
 #include "cogwheel/runs/task.h"
 #include "cogwheel/runs/task_options.h"
 #include "cogwheel/tasks/encoders/encoder.h"
@@ -75,6 +76,17 @@ struct TrainedEncoder {
 };
 TrainedEncoder load_encoder(const runs::RunFolder& folder);
 
+// The model of a run of the task sentences, of any topology. Throws Error for a run of another task.
+struct TrainedClassifier {
+  std::shared_ptr<torch::nn::Module> module;  // a SentenceClassifier
+  std::shared_ptr<const text::WordPieceTokenizer> tokenizer;
+  std::int64_t context = 0, classes = 0, in_row = 0;  // the last as above
+};
+TrainedClassifier load_classifier(const runs::RunFolder& folder);
+
+// The classes that the options of any model of the task have.
+std::int64_t& classes_of(runs::ModelOptions& model);
+
 // What a command is given to read: a text, or a file, of which tasks/encoders/sentence_table.h says what is read.
 struct GivenTexts {
   std::string command;  // for messages
@@ -83,9 +95,9 @@ struct GivenTexts {
   std::vector<std::string> classes = {};  // of the model; none: it does not classify
   std::function<void(const std::string&)> warn = [](const std::string&) {};
 };
-// Throws UsageError unless one of both is given; Error for a file without sentences, or with another number of them in
-// a row than the encoder learned from.
-std::vector<SentenceRow> texts_for(const TrainedEncoder& encoder, const GivenTexts& given);
+// `in_row`: sentences that the model learned from in a row, as of TrainedEncoder. Throws UsageError unless one of both
+// is given; Error for a file without sentences, or with another number of them in a row than the encoder learned from.
+std::vector<SentenceRow> texts_for(std::int64_t in_row, const GivenTexts& given);
 // That a text, of the prompt or of a line, is longer than the encoder's context.
 std::string cut_warning(const SentenceRow& text);
 

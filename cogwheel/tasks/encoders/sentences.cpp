@@ -50,7 +50,7 @@ class Sentences : public EncoderTask {
   }
 
   runs::RunConfig completed(runs::RunConfig config) const override {
-    std::int64_t& classes = config.model.as<EncoderOptions>().classes;
+    std::int64_t& classes = classes_of(config.model);
     if (classes != 0 && classes != this->classes())
       throw UsageError(expected_got("model.classes", fmt::format("{}, as {}", this->classes(), data_.corpus().name),
                                     std::to_string(classes)));
@@ -62,9 +62,8 @@ class Sentences : public EncoderTask {
     return {{runs::tokenizer_file, data_.tokenizer().to_json()}, runs::class_names_file(data_.corpus().classes)};
   }
   void initialize(torch::nn::Module& module, std::uint64_t seed) const override {
-    auto model = nn::holder_of<Encoder>(module);
-    model->initialize(seed);
-    if (!start_.empty()) start_from(*model, start_);
+    classifier_of(module).initialize(seed);
+    if (!start_.empty()) start_from(*nn::holder_of<Encoder>(module), start_);
   }
 
   runs::Batch batch(const torch::nn::Module&, const runs::TrainingOptions& training,
@@ -74,9 +73,10 @@ class Sentences : public EncoderTask {
     return as_batch(drawn, drawn.labels);
   }
   at::Tensor loss(torch::nn::Module& module, const runs::Batch& batch, std::uint64_t dropout_seed) const override {
-    auto model = nn::holder_of<Encoder>(module);
-    const at::Tensor logits = logits_of(model, batch, {.dropout = model->dropout(dropout_seed)});
-    return at::cross_entropy_loss(logits, batch.targets.to(logits.device()));
+    SentenceClassifier& model = classifier_of(module);
+    const auto [logits, penalty] = classified(model, batch, {.dropout = model.dropout(dropout_seed)}, true);
+    const at::Tensor loss = at::cross_entropy_loss(logits, batch.targets.to(logits.device()));
+    return penalty.defined() ? loss + penalty : loss;
   }
 
   runs::MeasuredValues evaluate(torch::nn::Module& module, const runs::TrainingOptions& training,
@@ -89,16 +89,17 @@ class Sentences : public EncoderTask {
 
   runs::Inspection inspect(torch::nn::Module& module, std::uint64_t, const runs::ThoroughInspection*) const override {
     const torch::NoGradGuard no_grad;
-    auto model = nn::holder_of<Encoder>(module);
     const Answers answers = answer(module, data_.evaluated());
     runs::Inspection inspection;
     inspection.tables = {beside_counts(answers), by_length(answers), mistakes(answers)};
+    auto encoder = nn::holder_of<Encoder>(module);
+    if (encoder.is_empty()) return inspection;  // others have no maps of tokens that see each other
     const SentenceRows& rows = data_.corpus().held_out;
     const auto shown = std::find_if(answers.rows.rbegin(), answers.rows.rend(),
                                     [&](std::int64_t row) { return rows.length(row) <= readable; });
     if (shown == answers.rows.rend()) return inspection;
     const std::vector<std::int64_t> row{*shown};
-    show_maps(inspection, model, encoder_batch(rows, data_.tokenizer(), row));
+    show_maps(inspection, encoder, encoder_batch(rows, data_.tokenizer(), row));
     return inspection;
   }
 
@@ -112,22 +113,24 @@ class Sentences : public EncoderTask {
  private:
   std::int64_t classes() const { return std::ssize(data_.corpus().classes); }
 
-  static at::Tensor logits_of(Encoder& model, const runs::Batch& batch, nn::ForwardContext context) {
+  static Classified classified(SentenceClassifier& model, const runs::Batch& batch, nn::ForwardContext context,
+                               bool learns = false) {
     context.lengths = batch.lengths;
-    return model->class_logits(model->states(batch.inputs, batch.segments, context).select(1, 0), context.dropout);
+    return model.classify(batch.inputs, batch.segments, context, learns);
   }
 
   Answers answer(torch::nn::Module& module, std::int64_t count, nn::StatisticsOfHeads* heads = nullptr) const {
     const torch::NoGradGuard no_grad;
-    auto model = nn::holder_of<Encoder>(module);
+    SentenceClassifier& model = classifier_of(module);
     Answers all;
     for (const std::vector<std::int64_t>& rows : data_.held_out_rows(count)) {
       const EncoderBatch some = encoder_batch(data_.corpus().held_out, data_.tokenizer(), rows);
       nn::Hooks hooks;
       std::optional<nn::HeadObserver> observer;
-      if (heads != nullptr && all.rows.empty()) observer.emplace(hooks);
+      if (heads != nullptr && all.rows.empty() && dynamic_cast<EncoderImpl*>(&module) != nullptr)
+        observer.emplace(hooks);
       const at::Tensor logits =
-          logits_of(model, as_batch(some, some.labels), {.hooks = observer ? &hooks : nullptr}).cpu();
+          classified(model, as_batch(some, some.labels), {.hooks = observer ? &hooks : nullptr}).logits.cpu();
       if (observer) *heads = observer->statistics();
       all.loss += at::cross_entropy_loss(logits.to(at::kDouble), some.labels, {}, at::Reduction::Sum).item<double>();
       const at::Tensor best = logits.argmax(-1);
@@ -194,7 +197,10 @@ class Sentences : public EncoderTask {
 
 std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std::filesystem::path& folder) {
   runs::TaskOptionReader reader(config.task);
+  reader.later_word("model", {"encoder", "structured", "lstmn", "decomposable"});  // runs::model_of_task reads it
   std::filesystem::path start = reader.path("start");
+  if (!start.empty() && config.model.get_if<EncoderOptions>() == nullptr)
+    throw UsageError(expected_got("task.start", "none for a model that is no encoder", start.string()));
   // A run that has begun has weights of its own.
   std::error_code problem;
   if (!folder.empty() && std::filesystem::exists(folder / "checkpoint.safetensors", problem)) start.clear();
@@ -210,16 +216,16 @@ std::shared_ptr<const runs::Task> make(const runs::RunConfig& config, const std:
 // The prompt, or each text of a file: its classes with their probabilities, the most probable first.
 void classify(const runs::RunFolder& folder, const runs::SampleRequest& request, const runs::SampleWriter& write) {
   const torch::NoGradGuard no_grad;
-  TrainedEncoder trained = load_encoder(folder);
-  const std::vector<std::string> classes = runs::load_class_names(folder.path(), trained.model->options().classes);
-  const std::vector<SentenceRow> texts = texts_for(trained, {.command = "sample",
-                                                             .prompt = request.prompt,
-                                                             .input = request.input,
-                                                             .classes = classes,
-                                                             .warn = request.warn});
+  const TrainedClassifier trained = load_classifier(folder);
+  const std::vector<std::string> classes = runs::load_class_names(folder.path(), trained.classes);
+  const std::vector<SentenceRow> texts = texts_for(trained.in_row, {.command = "sample",
+                                                                    .prompt = request.prompt,
+                                                                    .input = request.input,
+                                                                    .classes = classes,
+                                                                    .warn = request.warn});
   for (std::size_t place = 0; place < texts.size(); ++place) {
     const SentenceRow& text = texts[place];
-    const EncodedRow row = encode_row(*trained.tokenizer, text.first, text.second, trained.model->options().context);
+    const EncodedRow row = encode_row(*trained.tokenizer, text.first, text.second, trained.context);
     if (row.first.empty()) {
       if (request.input.empty()) throw UsageError(expected_got("sample: --prompt", "a sentence", "one without words"));
       if (!write(place == 0 ? "" : "\n")) return;  // so that lines of the answer are those of the texts
@@ -231,9 +237,7 @@ void classify(const runs::RunFolder& folder, const runs::SampleRequest& request,
     const std::vector<std::int64_t> first{0};
     const EncoderBatch batch = encoder_batch(rows, *trained.tokenizer, first);
     const at::Tensor shares =
-        trained.model->class_logits(trained.model->states(batch.tokens, batch.segments).select(1, 0))
-            .softmax(-1)[0]
-            .cpu();
+        classifier_of(*trained.module).classify(batch.tokens, batch.segments, {}).logits.softmax(-1)[0].cpu();
     const auto [values, labels] = shares.topk(std::min<std::int64_t>(3, shares.size(0)));
     std::string answer = place == 0 ? "" : "\n";
     for (std::int64_t best = 0; best < values.size(0); ++best)
@@ -242,6 +246,38 @@ void classify(const runs::RunFolder& folder, const runs::SampleRequest& request,
                             values[best].item<double>());
     if (!write(answer)) return;
   }
+}
+
+// Of a model that is no encoder.
+template <class Options>
+runs::Preset forerunner_preset(std::string_view name, const char* word, std::string_view summary) {
+  runs::Preset made = encoder_preset("sentences", summary);
+  made.name = name;
+  Options model;
+  model.width = 128, model.context = 64, model.dropout = 0.1;
+  made.model = model;
+  made.training.learning_rate = 1e-3, made.training.final_learning_rate = 1e-5;
+  made.attention = {"softmax", "cog", "sigmoid", "softmax_off_by_one"};
+  made.task.values["model"] = word;
+  return made;
+}
+
+runs::Preset structured_preset() {
+  return forerunner_preset<StructuredOptions>(
+      "sentences-structured", "structured",
+      "the same by learned queries over recurrent states (task.model=structured), width 128, batch 32");
+}
+runs::Preset lstmn_preset() {
+  return forerunner_preset<LstmnOptions>(
+      "sentences-lstmn", "lstmn",
+      "the same by an LSTM that attends over its past states (task.model=lstmn), width 128, batch 32");
+}
+runs::Preset decomposable_preset() {
+  runs::Preset made = forerunner_preset<DecomposableOptions>(
+      "sentences-decomposable", "decomposable",
+      "made-up pairs, compared word by word (task.model=decomposable), width 128, batch 32");
+  made.task.values["toy"] = "pairs";
+  return made;
 }
 
 }  // namespace
@@ -257,6 +293,7 @@ runs::TaskEntry sentences_task() {
                 return encoder_preset("sentences",
                                       "made-up reviews, or --sentences; an encoder of 4 layers, width 128, batch 32");
               },
+          .other_presets = {sentences::structured_preset, sentences::lstmn_preset, sentences::decomposable_preset},
           .data_keys = "task.sentences"};
 }
 }  // namespace cogwheel::tasks::encoders

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -43,10 +44,12 @@ void append(std::string& text, std::string_view words) {
   text += words;
 }
 
-// Says whether the clause praises its subject.
-bool append_clause(std::string& text, NumberedDraws& draws, std::string_view subject) {
+// Says whether the clause praises its subject, as it shall if that is given.
+bool append_clause(std::string& text, NumberedDraws& draws, std::string_view subject,
+                   std::optional<bool> praises = std::nullopt) {
   const auto& [before, verb] = forms[draws.below(forms.size())];
-  const bool is_negated = draws.with_probability(negated), is_good = draws.with_probability(0.5);
+  const bool is_negated = draws.with_probability(negated);
+  const bool is_good = praises ? *praises != is_negated : draws.with_probability(0.5);
   append(text, before);
   append(text, subject);
   append(text, verb);
@@ -95,11 +98,11 @@ ToyReview drawn_review(NumberedDraws& draws) {
       append(review.text, ",");
       append(review.text, any(draws, joints));
     }
-    if (clause == about_whole) {
-      review.positive = append_clause(review.text, draws, any(draws, wholes));
-    } else {
-      append_clause(review.text, draws, parts[std::exchange(first_used, true) ? second_part : first_part]);
-    }
+    const std::string_view subject =
+        clause == about_whole ? any(draws, wholes) : parts[std::exchange(first_used, true) ? second_part : first_part];
+    const bool praises = append_clause(review.text, draws, subject);
+    if (clause == about_whole) review.positive = praises;
+    review.said.push_back({subject, praises});
   }
   return review;
 }
@@ -111,6 +114,22 @@ ToyReview toy_review(std::uint64_t seed, bool held_out, std::int64_t index) {
   ToyReview review = drawn_review(draws);
   while (is_held_out(review.text) != held_out) review = drawn_review(draws);
   return review;
+}
+
+std::string toy_clause(NumberedDraws& draws, const ToyClause& said) {
+  std::string text;
+  append_clause(text, draws, said.subject, said.praises);
+  return text;
+}
+
+std::string_view unsaid_subject(NumberedDraws& draws, const ToyReview& review) {
+  const auto is_said = [&](std::string_view subject) {
+    return std::any_of(review.said.begin(), review.said.end(),
+                       [&](const ToyClause& clause) { return clause.subject == subject; });
+  };
+  std::string_view subject = any(draws, parts);
+  while (is_said(subject)) subject = any(draws, parts);
+  return subject;
 }
 
 std::vector<std::string> toy_review_classes() { return {"negative", "positive"}; }

@@ -17,19 +17,30 @@
 #include <string_view>
 #include <vector>
 
+#include "cogwheel/core/random.h"
 #include "cogwheel/tasks/encoders/sentence_corpus.h"
 
 namespace cogwheel::tasks::encoders {
 
+struct ToyClause {
+  std::string_view subject;
+  bool praises = false;
+};
 struct ToyReview {
   std::string text;
   bool positive = false;
   std::int64_t clauses = 0;
+  std::vector<ToyClause> said = {};  // what each clause says, in their order
 };
 
 // Drawn again until its text is one of its part: a tenth of all texts is held out, the same for every seed, and never
 // trained on. That two reviews of a part are equal is left to chance.
 ToyReview toy_review(std::uint64_t seed, bool held_out, std::int64_t index);
+
+// A clause that says so, in any of its forms.
+std::string toy_clause(NumberedDraws& draws, const ToyClause& said);
+// A part of the whole of which a review says nothing.
+std::string_view unsaid_subject(NumberedDraws& draws, const ToyReview& review);
 
 // "negative" and "positive".
 std::vector<std::string> toy_review_classes();

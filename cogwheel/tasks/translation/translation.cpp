@@ -302,7 +302,7 @@ runs::TaskEntry translation_task() {
                       translating::sample_translations},
           .random = random_translation,
           .preset = translating::preset,
-          .other_preset = translating::transformer_preset,
+          .other_presets = {translating::transformer_preset},
           .data_keys = "task.source and task.target"};
 }
 }  // namespace cogwheel::tasks::translation

@@ -242,6 +242,38 @@ TEST(Alignment, WithoutLengthsEveryTokenCounts) {
   }
 }
 
+TEST(Alignment, ReadsOtherValuesThanItScores) {
+  for (const std::string name : {"bahdanau", "luong_dot_cog"}) {
+    AlignmentLayer layer = make_layer(name, 2);
+    layer->to(at::kDouble);
+    const Setting setting = setting_of({name, ""}, 2);
+    at::Tensor values = drawn({batch, source, 6}, 7);
+    for (std::int64_t b = 0; b < batch; ++b)
+      values[b].slice(0, lengths[static_cast<std::size_t>(b)]).fill_(std::nan(""));
+    const at::Tensor read = layer(setting.states, layer->remember(setting.encoded, lengths_tensor(), values));
+    const at::Tensor weights =
+        layer->weights(setting.states, layer->remember(setting.encoded, lengths_tensor()));  // [B, 2, T, S]
+    const at::Tensor known = values.nan_to_num(0);
+    for (std::int64_t head = 0; head < 2; ++head)
+      EXPECT_TRUE(at::allclose(part_of_head(read, head, 2),
+                               weights.select(1, head).matmul(part_of_head(known, head, 2)), 1e-12, 1e-13))
+          << name;
+  }
+}
+
+TEST(Alignment, AMemoryGrowsByTokens) {
+  for (const std::string name : {"bahdanau", "luong_general_cog"}) {
+    AlignmentLayer layer = make_layer(name, 2);
+    layer->to(at::kDouble);
+    const Setting setting = setting_of({name, ""}, 2);
+    AlignmentMemory grown = layer->remember(setting.encoded.narrow(1, 0, 1));
+    for (std::int64_t token = 1; token < source; ++token)
+      grown = grown.followed_by(layer->remember(setting.encoded.narrow(1, token, 1)));
+    EXPECT_TRUE(at::allclose(layer(setting.states, grown), layer(setting.states, layer->remember(setting.encoded)),
+                             1e-12, 1e-13));
+  }
+}
+
 TEST(Alignment, HypothesesReadCopiesOfASource) {
   const at::Tensor entries = torch::tensor({2, 0, 0, 1}, at::kLong);
   for (const std::string name : {"bahdanau", "luong_general_local_p", "luong_dot_local_m"}) {
@@ -284,6 +316,14 @@ TEST(Alignment, LuongEndsInAStateOfContextAndState) {
                                states.matmul(weight.slice(1, decoder_width + 8).t()))
                                   .tanh();
   EXPECT_TRUE(at::allclose(layer->attentional_state(contexts, states), expected, 1e-12, 1e-14));
+}
+
+TEST(Alignment, ALuongKindMayDoWithoutThatState) {
+  AlignmentLayer layer(AlignmentLayerOptions{
+      .alignment = "luong_dot", .decoder_width = decoder_width, .encoder_width = decoder_width, .attentional = false});
+  EXPECT_EQ(layer->parameters().size(), 0U);
+  const at::Tensor x = torch::zeros({1, 1, decoder_width});
+  EXPECT_ANY_THROW(layer->attentional_state(x, x));
 }
 
 TEST(Alignment, WithoutAttentionThereIsNoContext) {
