@@ -16,11 +16,23 @@
 #include "cogwheel/runs/json_fields.h"
 #include "cogwheel/runs/run_folder.h"
 
-namespace cogwheel::pages {
+namespace cogwheel::reproduce {
+namespace {
 
-static constexpr auto fields(const ChartAxis&) {
-  return std::tuple(runs::field("title", &ChartAxis::title), runs::field("logarithmic", &ChartAxis::logarithmic),
-                    runs::field("min", &ChartAxis::min), runs::field("max", &ChartAxis::max));
+namespace fs = std::filesystem;
+
+constexpr const char *kept_studies_folder = "studies", *shown_file = "shown.json";
+constexpr std::size_t digits_of_study = 24;
+
+struct KeptAxis {
+  std::string title;
+  bool logarithmic = false;
+  std::optional<double> min, max;
+};
+
+constexpr auto fields(const KeptAxis&) {
+  return std::tuple(runs::field("title", &KeptAxis::title), runs::field("logarithmic", &KeptAxis::logarithmic),
+                    runs::field("min", &KeptAxis::min), runs::field("max", &KeptAxis::max));
 }
 
 // In a file; a coordinate that is not finite is null there.
@@ -31,7 +43,7 @@ struct KeptSeries {
   std::string property;
 };
 
-static constexpr auto fields(const KeptSeries&) {
+constexpr auto fields(const KeptSeries&) {
   return std::tuple(runs::field("name", &KeptSeries::name), runs::field("x", &KeptSeries::x),
                     runs::field("y", &KeptSeries::y), runs::field("error", &KeptSeries::error),
                     runs::field("line", &KeptSeries::line), runs::field("points", &KeptSeries::points),
@@ -44,34 +56,24 @@ struct KeptMark {
   std::string text;
 };
 
-static constexpr auto fields(const KeptMark&) {
+constexpr auto fields(const KeptMark&) {
   return std::tuple(runs::field("across", &KeptMark::across), runs::field("value", &KeptMark::value),
                     runs::field("text", &KeptMark::text));
 }
 
 struct KeptChart {
   std::string title;
-  ChartAxis x, y;
+  KeptAxis x, y;
   std::vector<KeptSeries> series;
   std::vector<KeptMark> marks;
   std::string caption;
 };
 
-static constexpr auto fields(const KeptChart&) {
+constexpr auto fields(const KeptChart&) {
   return std::tuple(runs::field("title", &KeptChart::title), runs::field("x", &KeptChart::x),
                     runs::field("y", &KeptChart::y), runs::field("series", &KeptChart::series),
                     runs::field("marks", &KeptChart::marks), runs::field("caption", &KeptChart::caption));
 }
-
-}  // namespace cogwheel::pages
-
-namespace cogwheel::reproduce {
-namespace {
-
-namespace fs = std::filesystem;
-
-constexpr const char *kept_studies_folder = "studies", *shown_file = "shown.json";
-constexpr std::size_t digits_of_study = 24;
 
 std::vector<std::optional<double>> finite_or_none(const std::vector<double>& values) {
   std::vector<std::optional<double>> kept;
@@ -99,7 +101,7 @@ constexpr auto fields(const KeptNumbers&) {
 struct Shown {
   std::string answer;
   std::vector<std::string> notes, checkpoints;
-  std::vector<pages::KeptChart> charts;
+  std::vector<KeptChart> charts;
   std::vector<KeptNumbers> numbers;
 };
 
@@ -109,9 +111,17 @@ constexpr auto fields(const Shown&) {
                     runs::field("numbers", &Shown::numbers));
 }
 
-pages::KeptChart kept(const pages::LineChart& chart) {
-  pages::KeptChart made{
-      .title = chart.title, .x = chart.x, .y = chart.y, .series = {}, .marks = {}, .caption = chart.caption};
+KeptAxis kept(const pages::ChartAxis& axis) { return {axis.title, axis.logarithmic, axis.min, axis.max}; }
+
+pages::ChartAxis axis_of(const KeptAxis& axis) { return {axis.title, axis.logarithmic, axis.min, axis.max}; }
+
+KeptChart kept(const pages::LineChart& chart) {
+  KeptChart made{.title = chart.title,
+                 .x = kept(chart.x),
+                 .y = kept(chart.y),
+                 .series = {},
+                 .marks = {},
+                 .caption = chart.caption};
   for (const pages::ChartSeries& each : chart.series)
     made.series.push_back({.name = each.name,
                            .x = finite_or_none(each.x),
@@ -126,10 +136,14 @@ pages::KeptChart kept(const pages::LineChart& chart) {
   return made;
 }
 
-pages::LineChart chart_of(const pages::KeptChart& made) {
-  pages::LineChart chart{
-      .title = made.title, .x = made.x, .y = made.y, .series = {}, .marks = {}, .caption = made.caption};
-  for (const pages::KeptSeries& each : made.series)
+pages::LineChart chart_of(const KeptChart& made) {
+  pages::LineChart chart{.title = made.title,
+                         .x = axis_of(made.x),
+                         .y = axis_of(made.y),
+                         .series = {},
+                         .marks = {},
+                         .caption = made.caption};
+  for (const KeptSeries& each : made.series)
     chart.series.push_back({.name = each.name,
                             .x = or_nan(each.x),
                             .y = or_nan(each.y),
@@ -138,7 +152,7 @@ pages::LineChart chart_of(const pages::KeptChart& made) {
                             .points = each.points,
                             .expected = each.expected,
                             .property = each.property});
-  for (const pages::KeptMark& mark : made.marks)
+  for (const KeptMark& mark : made.marks)
     chart.marks.push_back({mark.across ? pages::ChartMark::Axis::y : pages::ChartMark::Axis::x, mark.value, mark.text});
   return chart;
 }
@@ -163,7 +177,7 @@ std::optional<inspect::StudyResult> kept_result(const fs::path& place, std::size
     Shown shown;
     runs::read_json(runs::Json::parse(read_file(place / shown_file)), "study", shown);
     inspect::StudyResult result{.answer = shown.answer, .notes = shown.notes};
-    for (const pages::KeptChart& chart : shown.charts) result.charts.push_back(chart_of(chart));
+    for (const KeptChart& chart : shown.charts) result.charts.push_back(chart_of(chart));
     for (const KeptNumbers& each : shown.numbers) {
       if (each.values.size() != runs_of_study) return std::nullopt;
       result.numbers.push_back({each.name, each.place, or_nan(each.values)});
