@@ -241,10 +241,10 @@ def test_a_damaged_run_is_trained_anew(reproduce, work, first):
     config = (other / "run/config.toml").read_text()
     (other / "run/config.toml").write_text(config.replace("width = 16", "width = 18"))
     (third / "result.json").unlink()
-    done = reproduce(EXPERIMENT, *SMALL[2:], "--seeds", 3, "--text", "text.txt", "--out", "mended", "--models", "damaged")
+    done = reproduce(EXPERIMENT, *SMALL[2:], "--seeds", 3, "--text", "text.txt", "--out", "anew", "--models", "damaged")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("trained anew: ") == 4
-    assert [claim["values"][:2] for claim in found(work / "mended")["claims"]] == [claim["values"] for claim in found(work / "first")["claims"]]
+    assert [claim["values"][:2] for claim in found(work / "anew")["claims"]] == [claim["values"] for claim in found(work / "first")["claims"]]
 
 
 def test_killed_at_any_moment_it_goes_on_to_the_same_numbers(reproduce, work, first):
