@@ -8,6 +8,7 @@
 #include "cogwheel/cli/interrupt.h"
 #include "cogwheel/compare/comparison_folder.h"
 #include "cogwheel/compare/comparison_job.h"
+#include "cogwheel/compare/plan/plan.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/scratch_folder.h"
 #include "cogwheel/research/reproduce/studies_of_rows.h"
@@ -32,7 +33,10 @@ StudyTimes measure_studies(reproduce::TrainedExperiment experiment, compare::Com
   comparison.settings.seeds.resize(1);
   comparison.settings.tune = 0;
   comparison.settings.steps = 1;
-  for (compare::MechanismPlan& plan : comparison.mechanisms) plan.steps = 1;
+  for (compare::MechanismPlan& plan : comparison.mechanisms) {
+    plan.steps = 1;
+    plan.learning_rate = compare::untuned_rate(comparison, plan);
+  }
   const ScratchFolder scratch;
   const auto place = compare::ComparisonFolder::create(scratch / reproduce::comparison_folder, false);
   place.write_records(*tasks.shared());

@@ -54,10 +54,12 @@ void StoredRun::clear() const {
   if (fs::exists(run_path(), problem)) runs::remove_run_files(run_path());
 }
 
-RunStore::RunStore(fs::path folder, std::string version, bool retrain)
-    : folder_(std::move(folder)), version_(std::move(version)), retrain_(retrain) {
-  make_folder(folder_);
-  folder_ = fs::canonical(folder_);
+RunStore::RunStore(const fs::path& folder, std::string version, bool retrain)
+    : name_(folder.string()),
+      folder_(fs::weakly_canonical(fs::absolute(folder))),
+      version_(std::move(version)),
+      retrain_(retrain) {
+  expect_makable(folder_);
 }
 
 std::string RunStore::hash(const runs::RunConfig& config, std::int64_t evaluated_items) const {
@@ -74,7 +76,7 @@ fs::path RunStore::place(const runs::RunConfig& config, std::int64_t evaluated_i
 
 bool RunStore::holds(const runs::RunConfig& config, std::int64_t evaluated_items) const {
   std::error_code problem;
-  return fs::exists(place(config, evaluated_items) / result_file, problem);
+  return !retrain_ && fs::exists(place(config, evaluated_items) / result_file, problem);
 }
 
 fs::path RunStore::trial_file(const runs::RunConfig& config, std::int64_t evaluated_items) const {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "cogwheel/compare/record/comparison.h"
@@ -40,17 +41,20 @@ class StoredRun {
 
 class RunStore {
  public:
-  // `version`: of Cogwheel. `retrain`: finished runs are made anew.
-  RunStore(std::filesystem::path folder, std::string version, bool retrain = false);
+  // `version`: of Cogwheel. `retrain`: finished runs are made anew. The folder is made by the first run that is put
+  // into it; throws Error now where that could not be.
+  RunStore(const std::filesystem::path& folder, std::string version, bool retrain = false);
 
   // The place of a run of this configuration, completed by its task.
   std::filesystem::path place(const runs::RunConfig& config, std::int64_t evaluated_items) const;
+  // Whether it is finished there, and would be taken.
   bool holds(const runs::RunConfig& config, std::int64_t evaluated_items) const;
   // What a trial of this configuration found; none where it was not made, where it is damaged, or where all is made
   // anew. It takes no lock: two processes at one trial find the same.
   std::optional<TuningTrial> trial(const runs::RunConfig& config, std::int64_t evaluated_items) const;
   void keep(const runs::RunConfig& config, std::int64_t evaluated_items, const TuningTrial& trial) const;
   bool retrains() const { return retrain_; }
+  const std::string& name() const { return name_; }  // of the folder, as it was given
   const std::filesystem::path& folder() const { return folder_; }
   const std::string& version() const { return version_; }
 
@@ -58,6 +62,7 @@ class RunStore {
   std::string hash(const runs::RunConfig& config, std::int64_t evaluated_items) const;
   std::filesystem::path trial_file(const runs::RunConfig& config, std::int64_t evaluated_items) const;
 
+  std::string name_;
   std::filesystem::path folder_;
   std::string version_;
   bool retrain_;

@@ -295,6 +295,10 @@ def test_minutes_and_a_dry_run_count_studies(reproduce, work, own):
     dry = reproduce(file, "--text", "text.txt", "--models", "none-yet", "--dry-run")
     assert dry.returncode == 0 and "of it " in dry.stdout and "for its study" in dry.stdout, dry.stdout + dry.stderr
     assert "could not be tried" not in dry.stdout and not (work / "none-yet").exists()
+    # `layers` reads what the comparison wrote of the run.
+    other = own("layered", ('preset = "tiny"', 'preset = "tiny"\ntokenizer = "byte"'), ("[desk]", '[[study]]\nname = "layers"\nset = ["tokens=64"]\n[desk]'))
+    dry = reproduce(other, "--text", "text.txt", "--models", "none-yet", "--dry-run")
+    assert dry.returncode == 0 and "for its study" in dry.stdout and "could not be tried" not in dry.stdout, dry.stdout
     done = reproduce(file, "--text", "text.txt", "--out", "studied-own", "--models", "studied-models")
     assert done.returncode == 0, done.stderr
     assert found(work / "studied-own")["studies"][0]["seconds"] > 0

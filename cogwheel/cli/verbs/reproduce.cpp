@@ -9,10 +9,10 @@
 
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/comparison_run.h"
-#include "cogwheel/cli/dry_run.h"
+#include "cogwheel/cli/experiment_plan.h"
 #include "cogwheel/cli/experiments.h"
 #include "cogwheel/cli/number_option.h"
-#include "cogwheel/cli/study_times.h"
+#include "cogwheel/compare/plan/plan.h"
 #include "cogwheel/compare/plan/variants.h"
 #include "cogwheel/compare/record/machine.h"
 #include "cogwheel/compare/run_store.h"
@@ -42,6 +42,10 @@ struct ReproduceArguments {
   std::string out, resume, models = "runs/models";
   bool overwrite = false, retrain = false, dry_run = false, index = false;
 };
+
+compare::RunStore store_of(const ReproduceArguments& arguments) {
+  return {arguments.models, COGWHEEL_VERSION, arguments.retrain};
+}
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -136,108 +140,35 @@ void reproduce_lab(const Experiment& found, const ReproduceArguments& arguments)
              (folder.path / reproduce::reproduction_page_file).string());
 }
 
-struct Stored {
-  std::int64_t runs = 0, trials = 0;
-};
-
-// How much of the comparison the store has.
-Stored count_stored(compare::Comparison comparison, const compare::RowTasks& tasks, const compare::RunStore& store) {
-  Stored count{.trials = compare::take_stored_trials(comparison, tasks, store)};
-  for (const compare::MechanismPlan& plan : comparison.mechanisms)
-    for (const std::int64_t seed : comparison.settings.seeds)
-      count.runs += store.holds(tasks.of(plan.name)->completed(compare::run_config(comparison, plan, seed)),
-                                comparison.data.evaluated_tokens);
-  return count;
-}
-
-// What would be made, and how long it would take here. Nothing is written.
-void say_what_it_takes(const reproduce::TrainedExperiment& experiment, const ReproduceArguments& arguments,
-                       compare::Comparison comparison, const compare::RowTasks& tasks,
-                       const compare::StepBudget& budget, const StudyTimes& studies) {
-  const double seconds = compare::decide_steps(comparison, budget, measure_rates(tasks, true));
-  pages::TextTable table{.title = "", .columns = {"row", "parameters", "steps", "runs"}, .rows = {}};
-  for (const compare::MechanismPlan& plan : comparison.mechanisms)
-    table.rows.push_back({plan.name, pages::grouped(plan.parameters), pages::grouped(plan.steps),
-                          std::to_string(comparison.settings.seeds.size())});
-  fmt::print("{}: {}\n\n{}\n", experiment.name, experiment.question, pages::table_text(table));
-  std::error_code problem;
-  const Stored stored = !arguments.retrain && fs::is_directory(arguments.models, problem)
-                            ? count_stored(comparison, tasks, compare::RunStore(arguments.models, COGWHEEL_VERSION))
-                            : Stored{};
-  const auto of_runs = [](std::int64_t runs, std::int64_t trials) {  // a trial has half the steps of a run
-    return static_cast<double>(runs) + static_cast<double>(trials) / 2;
-  };
-  const std::int64_t runs = comparison.planned_runs(),
-                     trials = comparison.settings.tune * std::ssize(comparison.mechanisms);
-  const double left = seconds * (1 - of_runs(stored.runs, stored.trials) / of_runs(runs, trials));
-  const std::string taken =
-      arguments.retrain ? "all trained anew" : fmt::format("{} of them in {}", stored.runs, arguments.models);
-  fmt::print("{}, {}; ", pages::counted(runs, "run"), taken);
-  if (trials > 0)
-    fmt::print("{} of learning rates, {} of them there; ", pages::counted(trials, "trial"), stored.trials);
-  fmt::print("about {} here\n", duration_text(left + studies.seconds));
-  if (!experiment.studies.empty())
-    fmt::print("of it {} for its {}{}\n", duration_text(studies.seconds),
-               experiment.studies.size() == 1 ? "study" : "studies",
-               studies.problem.empty() ? "" : "; one could not be tried: " + studies.problem);
-  if (!experiment.source.cost.empty()) fmt::print("the source: {}\n", experiment.source.cost);
-}
-
-// At a scale whose data and speed nobody has on the desk: each row as `cogwheel train --dry-run` says it.
-void say_what_paper_scale_takes(const reproduce::TrainedExperiment& experiment, const compare::Comparison& comparison) {
-  const reproduce::Scale& scale = experiment.scale("paper");
-  for (const compare::MechanismPlan& plan : comparison.mechanisms) {
-    compare::MechanismPlan whole = plan;
-    whole.steps = comparison.settings.steps;
-    runs::RunConfig config = compare::run_config(comparison, whole, 1);
-    config.name = plan.name;
-    if (std::int64_t* const vocabulary = runs::common(config.model).vocabulary) *vocabulary = scale.vocabulary;
-    const DryRunTask task = dry_run_task(config);
-    dry_run(task.task->completed(config), task.task, {.json = false, .knows_data = task.knows_data});
-    fmt::print("\n");
-  }
-  fmt::print("{} of each row. The source: {}\n", pages::counted(std::ssize(comparison.settings.seeds), "run"),
-             experiment.source.cost.empty() ? "nothing is known of its cost" : experiment.source.cost);
+reproduce::TrainedExperiment parse_trained(const Experiment& found) {
+  return reproduce::parse_trained_experiment(read_file(found.path), found.name, found.path.string());
 }
 
 void reproduce_trained(const Experiment& found, const ReproduceArguments& arguments) {
-  const reproduce::TrainedExperiment experiment =
-      reproduce::parse_trained_experiment(read_file(found.path), found.name, found.path.string());
   const reproduce::ReproductionRequest& request = arguments.request;
-  const compare::CompareRequest asked = reproduce::comparison_request(experiment, request);
-  compare::StepBudget budget = compare::requested_budget(asked);
-  compare::Comparison comparison = compare::plan_comparison(asked);
-  if (arguments.dry_run && request.scale != "desk") {
-    comparison.settings.steps = budget.steps;
-    return say_what_paper_scale_takes(experiment, comparison);
-  }
-  const compare::RowTasks tasks = compare::load_tasks(comparison);
-  reproduce::expect_numbers(experiment, comparison, tasks);
-  StudyTimes times;
-  if (arguments.dry_run || budget.steps == 0) times = measure_studies(experiment, comparison, tasks);
-  if (budget.steps == 0) budget.seconds = std::max(1.0, budget.seconds - times.seconds);
-  if (arguments.dry_run) return say_what_it_takes(experiment, arguments, std::move(comparison), tasks, budget, times);
-
-  compare::RunStore store(arguments.models, COGWHEEL_VERSION, arguments.retrain);
+  const reproduce::TrainedExperiment experiment = parse_trained(found);
+  PlannedExperiment planned = plan_experiment(experiment, request, false);
+  compare::RunStore store = store_of(arguments);
   const ResultFolder folder = take_result_folder(found.name, arguments);
   const auto begin = std::chrono::steady_clock::now();
   fmt::print(stderr, "{}: {}\n", found.name, experiment.question);
   // Where the steps are given, no rate is asked for anything but an estimate.
-  const bool decides = budget.steps == 0 || comparison.match == "time";
+  const bool decides = planned.budget.steps == 0 || planned.comparison.match == "time";
   compare::decide_steps(
-      comparison, budget,
-      decides ? measure_rates(tasks, true) : compare::MeasureRate([](const auto&...) { return 1.0; }));
+      planned.comparison, planned.budget,
+      decides ? measure_rates(planned.tasks, true) : compare::MeasureRate([](const auto&...) { return 1.0; }));
   // With its steps, so that it can be resumed as it began, whatever the machine's speed is then.
   reproduce::ReproductionRequest recorded = request;
-  recorded.steps = budget.steps > 0 ? request.steps : comparison.settings.steps;
+  recorded.steps = planned.budget.steps > 0 ? request.steps : planned.comparison.settings.steps;
   write_file(folder.path / reproduce::request_file, reproduce::request_to_json(recorded));
-  const std::int64_t stored = arguments.retrain ? 0 : count_stored(comparison, tasks, store).runs;
+  const std::int64_t stored = stored_runs(planned, store);
 
   const auto place = compare::ComparisonFolder::create(folder.path / reproduce::comparison_folder, true);
-  place.write_records(*tasks.shared());
+  place.write_records(*planned.tasks.shared());
   std::string resume = "cogwheel reproduce --resume " + shell_word(folder.path.string());
   if (arguments.models != ReproduceArguments().models) resume += " --models " + shell_word(arguments.models);
-  const compare::ComparisonJob job = run_comparison(place, std::move(comparison), tasks, {}, &store, resume);
+  const compare::ComparisonJob job =
+      run_comparison(place, std::move(planned.comparison), planned.tasks, {}, &store, resume);
   std::vector<reproduce::StudyOfRows> studies =
       reproduce::make_studies(experiment, job.comparison(), place.path(), folder.path,
                               reproduce::StudyStore(store.folder(), store.version(), store.retrains()),
@@ -263,8 +194,10 @@ void reproduce_trained(const Experiment& found, const ReproduceArguments& argume
 }
 
 void run_experiment(const Experiment& found, const ReproduceArguments& arguments) {
-  if (reproduce::has_variants(read_file(found.path), found.path.string())) return reproduce_trained(found, arguments);
-  reproduce_lab(found, arguments);
+  if (!reproduce::has_variants(read_file(found.path), found.path.string())) return reproduce_lab(found, arguments);
+  if (!arguments.dry_run) return reproduce_trained(found, arguments);
+  TrainingEstimate estimate;
+  say_what_it_takes(parse_trained(found), arguments.request, store_of(arguments), estimate);
 }
 
 // All experiments, or those of one source: those whose name begins so.
@@ -288,6 +221,7 @@ void reproduce_several(const std::vector<Experiment>& all, const ReproduceArgume
   reproduce::IndexSummary index{
       .command = command_of(arguments.request), .created = utc_now(), .version = COGWHEEL_VERSION, .experiments = {}};
   const auto lock = arguments.dry_run ? nullptr : take_folder(path, index_kind, true);
+  TrainingEstimate estimate;
   std::string problems;
   for (const Experiment& found : all) {
     ReproduceArguments one = arguments;
@@ -301,7 +235,9 @@ void reproduce_several(const std::vector<Experiment>& all, const ReproduceArgume
         .name = found.name, .source = {}, .question = found.summary, .answer = {}, .created = {}};
     try {
       if (arguments.dry_run) {
-        if (!lab) run_experiment(found, one);
+        if (lab) continue;
+        say_what_it_takes(parse_trained(found), one.request, store_of(one), estimate);
+        fmt::print("\n");
         continue;
       }
       std::error_code problem;
@@ -318,6 +254,9 @@ void reproduce_several(const std::vector<Experiment>& all, const ReproduceArgume
     }
     index.experiments.push_back(std::move(indexed));
   }
+  if (arguments.dry_run && arguments.request.scale == "desk")
+    fmt::print("In all {} to train, about {} here; labs take seconds to minutes each\n",
+               pages::counted(std::ssize(estimate.runs), "run"), duration_text(estimate.seconds));
   if (arguments.dry_run && problems.empty()) return;
   if (arguments.dry_run) throw Error(expected_got("reproduce", "an estimate of every experiment", problems));
   write_file(path / "report.html", reproduce::index_page(index));

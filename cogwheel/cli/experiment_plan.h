@@ -1,0 +1,42 @@
+// Of an experiment that trains: what it takes, before anything is trained.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <set>
+
+#include "cogwheel/cli/study_times.h"
+#include "cogwheel/compare/plan/plan.h"
+#include "cogwheel/compare/record/comparison.h"
+#include "cogwheel/compare/run_store.h"
+#include "cogwheel/research/reproduce/trained_experiment.h"
+#include "cogwheel/research/reproduce/trained_reproduction.h"
+
+namespace cogwheel::cli {
+
+struct PlannedExperiment {
+  compare::Comparison comparison;
+  compare::RowTasks tasks;
+  compare::StepBudget budget;
+  StudyTimes studies;  // measured where the steps are not given, or for an estimate
+};
+
+// Throws Error where the data, or a number that a claim asks of it, is not there.
+PlannedExperiment plan_experiment(const reproduce::TrainedExperiment& experiment,
+                                  const reproduce::ReproductionRequest& request, bool estimate);
+
+// How many runs of the comparison the store has.
+std::int64_t stored_runs(const PlannedExperiment& planned, const compare::RunStore& store);
+
+// What several experiments would train, each run counted once.
+struct TrainingEstimate {
+  std::set<std::filesystem::path> runs;  // by their places in the store
+  double seconds = 0;
+};
+
+// Prints what would be made, and how long it would take here; adds it to what other experiments take. Of another scale
+// than desk, whose data and speed nobody has on the desk: each row as `cogwheel train --dry-run` says it. Nothing is
+// written.
+void say_what_it_takes(const reproduce::TrainedExperiment& experiment, const reproduce::ReproductionRequest& request,
+                       const compare::RunStore& store, TrainingEstimate& all);
+
+}  // namespace cogwheel::cli
