@@ -8,9 +8,12 @@
 
 #include "cogwheel/cli/comparison_run.h"
 #include "cogwheel/cli/dry_run.h"
+#include "cogwheel/cli/study_times.h"
 #include "cogwheel/compare/comparison_job.h"
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/pages/html.h"
+#include "cogwheel/research/reproduce/studies_of_rows.h"
+#include "cogwheel/research/reproduce/study_store.h"
 
 namespace cogwheel::cli {
 namespace {
@@ -36,9 +39,22 @@ StoredParts find_stored(compare::Comparison comparison, const compare::RowTasks&
   return found;
 }
 
+// Whether the store has the study of these runs, which it has all.
+bool has_study(const reproduce::RequestedStudy& study, const PlannedExperiment& planned,
+               const compare::RunStore& store) {
+  const compare::Comparison& comparison = planned.comparison;
+  const auto runs = reproduce::runs_to_study(study, comparison, [&](const std::string& row, std::int64_t seed) {
+    const runs::RunConfig config =
+        planned.tasks.of(row)->completed(compare::run_config(comparison, *comparison.plan(row), seed));
+    return compare::StoredRun::run_path(store.place(config, comparison.data.evaluated_tokens));
+  });
+  return reproduce::StudyStore(store.folder(), store.version(), store.retrains())
+      .holds(*study.entry, study.parameters, runs);
+}
+
 void say_what_desk_scale_takes(const reproduce::TrainedExperiment& experiment, PlannedExperiment planned,
                                const compare::RunStore& store, TrainingEstimate& all) {
-  const auto& [comparison, tasks, budget, studies] = planned;
+  const auto& [comparison, tasks, budget] = planned;
   const double seconds = compare::decide_steps(planned.comparison, budget, measure_rates(tasks, true));
   pages::TextTable table{.title = "", .columns = {"row", "parameters", "steps", "runs"}, .rows = {}};
   for (const compare::MechanismPlan& plan : comparison.mechanisms)
@@ -55,6 +71,10 @@ void say_what_desk_scale_takes(const reproduce::TrainedExperiment& experiment, P
   };
   const std::int64_t runs = comparison.planned_runs(),
                      trials = comparison.settings.tune * std::ssize(comparison.mechanisms);
+  reproduce::TrainedExperiment unstudied = experiment;
+  if (stored.missing.empty())
+    std::erase_if(unstudied.studies, [&](const auto& study) { return has_study(study, planned, store); });
+  const StudyTimes studies = measure_studies(unstudied, comparison, tasks);
   const double left = studies.seconds + seconds *
                                             of_runs(std::ssize(stored.missing) - of_others, trials - stored.trials) /
                                             of_runs(runs, trials);
@@ -65,9 +85,9 @@ void say_what_desk_scale_takes(const reproduce::TrainedExperiment& experiment, P
   if (trials > 0)
     fmt::print("{} of learning rates, {} of them there; ", pages::counted(trials, "trial"), stored.trials);
   fmt::print("about {} here\n", duration_text(left));
-  if (!experiment.studies.empty())
+  if (!unstudied.studies.empty())
     fmt::print("of it {} for its {}{}\n", duration_text(studies.seconds),
-               experiment.studies.size() == 1 ? "study" : "studies",
+               unstudied.studies.size() == 1 ? "study" : "studies",
                studies.problem.empty() ? "" : "; one could not be tried: " + studies.problem);
   if (!experiment.source.cost.empty()) fmt::print("the source: {}\n", experiment.source.cost);
 }
@@ -92,17 +112,15 @@ void say_what_paper_scale_takes(const reproduce::TrainedExperiment& experiment, 
 }  // namespace
 
 PlannedExperiment plan_experiment(const reproduce::TrainedExperiment& experiment,
-                                  const reproduce::ReproductionRequest& request, bool estimate) {
+                                  const reproduce::ReproductionRequest& request) {
   const compare::CompareRequest asked = reproduce::comparison_request(experiment, request);
   compare::StepBudget budget = compare::requested_budget(asked);
   compare::Comparison comparison = compare::plan_comparison(asked);
   compare::RowTasks tasks = compare::load_tasks(comparison);
   reproduce::expect_numbers(experiment, comparison, tasks);
-  StudyTimes studies;
-  if (estimate || budget.steps == 0) studies = measure_studies(experiment, comparison, tasks);
-  if (budget.steps == 0) budget.seconds = std::max(1.0, budget.seconds - studies.seconds);
-  return {
-      .comparison = std::move(comparison), .tasks = std::move(tasks), .budget = budget, .studies = std::move(studies)};
+  if (budget.steps == 0)
+    budget.seconds = std::max(1.0, budget.seconds - measure_studies(experiment, comparison, tasks).seconds);
+  return {.comparison = std::move(comparison), .tasks = std::move(tasks), .budget = budget};
 }
 
 std::int64_t stored_runs(const PlannedExperiment& planned, const compare::RunStore& store) {
@@ -112,7 +130,7 @@ std::int64_t stored_runs(const PlannedExperiment& planned, const compare::RunSto
 void say_what_it_takes(const reproduce::TrainedExperiment& experiment, const reproduce::ReproductionRequest& request,
                        const compare::RunStore& store, TrainingEstimate& all) {
   if (request.scale == "desk")
-    return say_what_desk_scale_takes(experiment, plan_experiment(experiment, request, true), store, all);
+    return say_what_desk_scale_takes(experiment, plan_experiment(experiment, request), store, all);
   const compare::CompareRequest asked = reproduce::comparison_request(experiment, request);
   compare::Comparison comparison = compare::plan_comparison(asked);
   comparison.settings.steps = compare::requested_budget(asked).steps;

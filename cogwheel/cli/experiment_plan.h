@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <set>
 
-#include "cogwheel/cli/study_times.h"
 #include "cogwheel/compare/plan/plan.h"
 #include "cogwheel/compare/record/comparison.h"
 #include "cogwheel/compare/run_store.h"
@@ -16,13 +15,12 @@ namespace cogwheel::cli {
 struct PlannedExperiment {
   compare::Comparison comparison;
   compare::RowTasks tasks;
-  compare::StepBudget budget;
-  StudyTimes studies;  // measured where the steps are not given, or for an estimate
+  compare::StepBudget budget;  // its seconds less those of the studies, which are tried for it
 };
 
 // Throws Error where the data, or a number that a claim asks of it, is not there.
 PlannedExperiment plan_experiment(const reproduce::TrainedExperiment& experiment,
-                                  const reproduce::ReproductionRequest& request, bool estimate);
+                                  const reproduce::ReproductionRequest& request);
 
 // How many runs of the comparison the store has.
 std::int64_t stored_runs(const PlannedExperiment& planned, const compare::RunStore& store);

@@ -26,7 +26,9 @@ class StoredRun {
   // has it.
   StoredRun(std::filesystem::path place, const std::function<void()>& waiting);
 
-  std::filesystem::path run_path() const { return place_ / "run"; }
+  // Of the run in a place.
+  static std::filesystem::path run_path(const std::filesystem::path& place) { return place / "run"; }
+  std::filesystem::path run_path() const { return run_path(place_); }
   // The result of the finished run; none where it is not finished. Throws Error where it is damaged, or of another
   // configuration.
   std::optional<RunResult> result(const runs::RunConfig& config, const runs::TaskDescription& task) const;

@@ -302,6 +302,8 @@ def test_minutes_and_a_dry_run_count_studies(reproduce, work, own):
     done = reproduce(file, "--text", "text.txt", "--out", "studied-own", "--models", "studied-models")
     assert done.returncode == 0, done.stderr
     assert found(work / "studied-own")["studies"][0]["seconds"] > 0
+    dry = reproduce(file, "--text", "text.txt", "--models", "studied-models", "--dry-run")
+    assert "4 of them in studied-models; about 0 s here" in dry.stdout and "study" not in dry.stdout, dry.stdout
     other = own("unstudied", ("[desk]", '[[study]]\nname = "pictures"\n[desk]'))
     dry = reproduce(other, "--text", "text.txt", "--models", "none-yet", "--dry-run")
     assert dry.returncode == 0 and "could not be tried: " in dry.stdout

@@ -147,7 +147,7 @@ reproduce::TrainedExperiment parse_trained(const Experiment& found) {
 void reproduce_trained(const Experiment& found, const ReproduceArguments& arguments) {
   const reproduce::ReproductionRequest& request = arguments.request;
   const reproduce::TrainedExperiment experiment = parse_trained(found);
-  PlannedExperiment planned = plan_experiment(experiment, request, false);
+  PlannedExperiment planned = plan_experiment(experiment, request);
   compare::RunStore store = store_of(arguments);
   const ResultFolder folder = take_result_folder(found.name, arguments);
   const auto begin = std::chrono::steady_clock::now();

@@ -10,7 +10,6 @@
 #include "cogwheel/core/files/folder_lock.h"
 #include "cogwheel/core/wording/utc_time.h"
 #include "cogwheel/pages/html.h"
-#include "cogwheel/research/inspect/study_of_runs.h"
 
 namespace cogwheel::reproduce {
 namespace {
@@ -20,18 +19,13 @@ namespace fs = std::filesystem;
 StudyOfRows make_study(const RequestedStudy& asked, const compare::Comparison& comparison,
                        const fs::path& comparison_path, const fs::path& folder, const StudyStore& store) {
   StudyOfRows made{.study = {.study = asked.entry, .parameters = asked.parameters}};
-  std::vector<inspect::RunToStudy> runs;
-  for (const compare::MechanismPlan& plan : comparison.mechanisms) {
-    if (!asked.rows.empty() && std::ranges::find(asked.rows, plan.name) == asked.rows.end()) continue;
-    for (const std::int64_t seed : comparison.settings.seeds) {
-      const compare::RunResult* const run = comparison.run(plan.name, seed);
-      if (run == nullptr || run->status != compare::RunStatus::done) continue;
-      made.runs.push_back({plan.name, seed});
-      runs.push_back({.path = compare::run_path(comparison_path, plan.name, seed),
-                      .name = fmt::format("{}, seed {}", plan.name, seed),
-                      .kind = plan.name});
-    }
-  }
+  const std::vector<inspect::RunToStudy> runs =
+      runs_to_study(asked, comparison, [&](const std::string& row, std::int64_t seed) -> std::optional<fs::path> {
+        const compare::RunResult* const run = comparison.run(row, seed);
+        if (run == nullptr || run->status != compare::RunStatus::done) return std::nullopt;
+        made.runs.push_back({row, seed});
+        return compare::run_path(comparison_path, row, seed);
+      });
   const auto begin = std::chrono::steady_clock::now();
   try {
     if (runs.empty()) throw Error(expected_got(asked.entry->name, "a run that finished", "none"));
@@ -50,6 +44,19 @@ StudyOfRows make_study(const RequestedStudy& asked, const compare::Comparison& c
 }
 
 }  // namespace
+
+std::vector<inspect::RunToStudy> runs_to_study(const RequestedStudy& asked, const compare::Comparison& comparison,
+                                               const PathOfRun& path) {
+  std::vector<inspect::RunToStudy> runs;
+  for (const compare::MechanismPlan& plan : comparison.mechanisms) {
+    if (!asked.rows.empty() && std::ranges::find(asked.rows, plan.name) == asked.rows.end()) continue;
+    for (const std::int64_t seed : comparison.settings.seeds)
+      if (std::optional<fs::path> found = path(plan.name, seed))
+        runs.push_back(
+            {.path = *std::move(found), .name = fmt::format("{}, seed {}", plan.name, seed), .kind = plan.name});
+  }
+  return runs;
+}
 
 std::vector<StudyOfRows> make_studies(const TrainedExperiment& experiment, const compare::Comparison& comparison,
                                       const fs::path& comparison_path, const fs::path& folder, const StudyStore& store,

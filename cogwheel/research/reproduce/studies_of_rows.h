@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cogwheel/compare/record/comparison.h"
+#include "cogwheel/research/inspect/study_of_runs.h"
 #include "cogwheel/research/inspect/study_page.h"
 #include "cogwheel/research/reproduce/study_store.h"
 #include "cogwheel/research/reproduce/trained_experiment.h"
@@ -26,6 +28,13 @@ struct StudyOfRows {
 
 // Of the folder of a reproduction: a folder for each study.
 inline constexpr const char* studies_folder = "studies";
+
+// The folder of a run; none where it cannot be studied.
+using PathOfRun = std::function<std::optional<std::filesystem::path>(const std::string& row, std::int64_t seed)>;
+
+// The runs of the rows that a study asks for, by row and seed.
+std::vector<inspect::RunToStudy> runs_to_study(const RequestedStudy& asked, const compare::Comparison& comparison,
+                                               const PathOfRun& path);
 
 // Makes them one after the other, or takes them from the store, and writes their pages. One that cannot be made does
 // not end the others: its problem is told to `line` and kept.

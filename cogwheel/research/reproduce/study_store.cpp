@@ -209,6 +209,16 @@ fs::path StudyStore::place(const inspect::StudyEntry& entry, const LabParameters
   return folder_ / kept_studies_folder / sha256(text).substr(0, digits_of_study);
 }
 
+bool StudyStore::holds(const inspect::StudyEntry& entry, const LabParameters& parameters,
+                       const std::vector<inspect::RunToStudy>& runs) const {
+  if (remake_) return false;
+  try {
+    return kept_result(place(entry, parameters, runs), runs.size()).has_value();
+  } catch (const Error&) {  // a damaged run, which will be trained anew
+    return false;
+  }
+}
+
 inspect::FinishedStudy StudyStore::study(const inspect::StudyEntry& entry, const LabParameters& parameters,
                                          const std::vector<inspect::RunToStudy>& runs, const fs::path& target,
                                          const std::function<inspect::FinishedStudy()>& make) const {

@@ -26,6 +26,10 @@ class StudyStore {
                                const std::vector<inspect::RunToStudy>& runs, const std::filesystem::path& target,
                                const std::function<inspect::FinishedStudy()>& make) const;
 
+  // Whether it is there, and would be taken.
+  bool holds(const inspect::StudyEntry& entry, const LabParameters& parameters,
+             const std::vector<inspect::RunToStudy>& runs) const;
+
  private:
   std::filesystem::path place(const inspect::StudyEntry& entry, const LabParameters& parameters,
                               const std::vector<inspect::RunToStudy>& runs) const;
