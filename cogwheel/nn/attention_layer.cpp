@@ -518,6 +518,38 @@ std::vector<Projection> AttentionLayerImpl::projections() const {
   return projections;
 }
 
+std::optional<RotaryLayout> AttentionLayerImpl::rotary_layout() const {
+  return rotary_ ? std::optional(rotary_->layout()) : std::nullopt;
+}
+
+std::vector<std::string> AttentionLayerImpl::take_layout(RotaryLayout given) {
+  const torch::NoGradGuard no_grad;
+  std::vector<std::string> names;
+  const at::Tensor order = at::tensor(component_order(given, rotary_->layout(), head_dim_), at::kLong);
+  const auto rearrange = [&](at::Tensor part,
+                             std::int64_t dimension) {  // heads of components along it, and those alone
+    part.copy_(part.unflatten(dimension, {-1, head_dim_})
+                   .index_select(dimension + 1, order)
+                   .flatten(dimension, dimension + 1));
+  };
+  for (const Projection& each : projections()) {
+    if (each.role != ProjectionRole::query && each.role != ProjectionRole::key) continue;
+    rearrange(projection_->weight().narrow(0, each.first, each.size()), 0);
+    if (projection_->bias().defined()) rearrange(projection_->bias().narrow(0, each.first, each.size()), 0);
+  }
+  const auto whole = [&](const char* name, const at::Tensor& parameter, std::vector<std::int64_t> dimensions) {
+    if (!parameter.defined()) return;
+    for (const std::int64_t dimension : dimensions) rearrange(parameter, dimension);
+    names.emplace_back(name);
+  };
+  whole("query_norm", query_norm_, {0});
+  whole("key_norm", key_norm_, {0});
+  if (options_.score == "general") whole("score_weight", score_weight_, {1, 2});
+  if (options_.score == "additive") whole("score_weight", score_weight_, {1});
+  whole("score_projection", score_projection_, {2});
+  return names;
+}
+
 bool AttentionLayerImpl::has_hook(HookPlace place) const {
   switch (place) {
     case HookPlace::query:

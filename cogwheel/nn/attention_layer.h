@@ -81,6 +81,8 @@ class AttentionLayerImpl : public TokenMixer {
   HeadCounts head_counts() const override;
   std::optional<ValueCircuit> value_circuit() const override;
   std::vector<Projection> projections() const override;  // none of a layer that attends to a memory
+  std::optional<RotaryLayout> rotary_layout() const override;
+  std::vector<std::string> take_layout(RotaryLayout given) override;
 
   // False for a dense form, which is a function of the whole score matrix, and where tokens see later ones.
   bool can_decode() const override;

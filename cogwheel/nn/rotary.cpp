@@ -37,6 +37,18 @@ void check(const RotaryOptions& options, const std::string& prefix) {
   expect_within(name("original_context"), scaling.original_context, Range<std::int64_t>{1, std::int64_t{1} << 40});
 }
 
+std::vector<std::int64_t> component_order(RotaryLayout given, RotaryLayout made, std::int64_t head_dim) {
+  const std::int64_t planes = head_dim / 2;
+  std::vector<std::int64_t> order;
+  for (std::int64_t component = 0; component < head_dim; ++component) {
+    const bool halves = made == RotaryLayout::halves;
+    const std::int64_t plane = halves ? component % planes : component / 2,
+                       second = halves ? component / planes : component % 2;
+    order.push_back(given == RotaryLayout::halves ? plane + second * planes : 2 * plane + second);
+  }
+  return order;
+}
+
 at::Tensor rotary_frequencies(const RotaryOptions& options) {
   const at::Tensor plain =
       at::pow(options.base, at::arange(0, options.head_dim, 2, at::kDouble) / -static_cast<double>(options.head_dim));

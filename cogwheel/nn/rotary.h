@@ -18,6 +18,9 @@
 
 namespace cogwheel::nn {
 
+// Where each component of a head in the layout `made` lies in the layout `given`: made i is given order[i].
+std::vector<std::int64_t> component_order(RotaryLayout given, RotaryLayout made, std::int64_t head_dim);
+
 // ω of each plane, float64 [head_dim / 2].
 at::Tensor rotary_frequencies(const RotaryOptions& options);
 
@@ -34,6 +37,8 @@ class Rotary {
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& positions) const;
   // The same as turned from position n to n − distance, whatever n is: rotations compose.
   at::Tensor back(const at::Tensor& x, std::int64_t distance) const;
+
+  RotaryLayout layout() const { return options_.layout; }
 
  private:
   at::Tensor turned(const at::Tensor& x, const std::optional<at::Tensor>& positions, std::int64_t first) const;

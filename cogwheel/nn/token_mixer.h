@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cogwheel/nn/forward_context.h"
+#include "cogwheel/nn/options/rotary_options.h"
 #include "cogwheel/nn/weights/initialization.h"
 
 namespace cogwheel::nn {
@@ -57,6 +58,12 @@ class TokenMixer : public torch::nn::Module {
 
   // Of queries, keys, values and the output, those that are linear in what the mixer reads or in its heads.
   virtual std::vector<Projection> projections() const { return {}; }
+
+  // How the components of queries and keys lie that are rotated; none where none are.
+  virtual std::optional<RotaryLayout> rotary_layout() const { return std::nullopt; }
+  // Rearranges queries and keys that were learned in another layout, so that they do here what they did there. The
+  // names of the parameters that it rearranged beside their rows.
+  virtual std::vector<std::string> take_layout(RotaryLayout) { return {}; }
 
   // Whether a token's output can be computed before the tokens after it are known.
   virtual bool can_decode() const = 0;

@@ -109,18 +109,35 @@ class Conversion {
         exchange(name, before->second->projections(), mixer->projections());
     for (const auto& parameter : made_)
       if (!done_.contains(parameter.key())) take(parameter.key(), parameter.value());
+    for (const auto& [name, mixer] : mixers_now)
+      if (const auto before = mixers_before.find(name); before != mixers_before.end())
+        take_layout(name, *before->second, *mixer);
     for (const auto& parameter : given_)
       if (!read_.contains(parameter.key())) add(Fate::lost, parameter.key());
     return std::move(parts_);
   }
 
  private:
-  using Mixers = std::map<std::string, const TokenMixer*>;
+  using Mixers = std::map<std::string, TokenMixer*>;
   static Mixers mixers(const torch::nn::Module& model) {
     Mixers found;
     for (const auto& module : model.named_modules())
-      if (const auto* const mixer = dynamic_cast<const TokenMixer*>(module.value().get())) found[module.key()] = mixer;
+      if (auto* const mixer = dynamic_cast<TokenMixer*>(module.value().get())) found[module.key()] = mixer;
     return found;
+  }
+
+  // After all has been taken.
+  void take_layout(const std::string& name, const TokenMixer& before, TokenMixer& mixer) {
+    const auto given = before.rotary_layout(), made = mixer.rotary_layout();
+    if (!given || !made || *given == *made) return;
+    std::set<std::string> rearranged{name + ": " + role_name(ProjectionRole::query),
+                                     name + ": " + role_name(ProjectionRole::key)};
+    for (const std::string& parameter : mixer.take_layout(*given)) rearranged.insert(name + "." + parameter);
+    for (ConvertedPart& part : parts_) {
+      if (!rearranged.contains(part.name) || part.fate == Fate::created || part.fate == Fate::lost) continue;
+      part.fate = Fate::changed;
+      part.how += std::string(part.how.empty() ? "" : "; ") + "components in the order of the other rotary layout";
+    }
   }
 
   void add(Fate fate, std::string name, std::string how = {}) {

@@ -29,6 +29,7 @@ struct ConvertedPart {
 //   - mixers of one place exchange rows by their roles (nn/token_mixer.h). A head of keys or values becomes the mean of
 //     those that its queries read before, so that key heads can become fewer (Ainslie et al., "GQA" (2023), section
 //     2.1), and copies where they become more;
+//   - rotated queries and keys are rearranged where the layouts of the two differ, so that they do the same;
 //   - parameters of one name and shape are copied;
 //   - a table of positions keeps its first rows, and has new ones after them;
 //   - a head that was the embedding begins as a copy of it.

@@ -77,6 +77,39 @@ TEST(WeightConversion, MoreKeyHeadsReadTheSame) {
     }
 }
 
+// The planes of rotary positions lie elsewhere, and turn as before.
+TEST(WeightConversion, AnotherRotaryLayoutComputesTheSame) {
+  const torch::NoGradGuard no_grad;
+  for (const std::string mechanism : {"softmax", "cog", "differential", "symmetric"})
+    for (const bool norm : {false, true})
+      for (const std::string first : {"rotary", "rotary_halves"}) {
+        SCOPED_TRACE(mechanism + " " + first + (norm ? " normed" : ""));
+        LanguageModelOptions options = small(mechanism);
+        options.bias = true;
+        options.query_key_norm = norm;
+        options.position = first;
+        LanguageModel from = made(options, 1);
+        at::manual_seed(2);
+        for (const auto& parameter : from->named_parameters())  // gains and biases that are not all alike
+          if (parameter.value().dim() == 1) parameter.value().uniform_(0.5, 1.5);
+        options.position = first == "rotary" ? "rotary_halves" : "rotary";
+        LanguageModel to = made(options, 2), copied = made(options, 3);
+        const auto parts = convert_weights(*from, *to);
+        const std::size_t rows = mechanism == "symmetric" ? 1 : 2, gains = norm ? rows : 0;
+        EXPECT_EQ(count_of_fate(parts, Fate::changed), 3 * (rows + gains));
+        EXPECT_TRUE(at::allclose(to->forward(tokens()), from->forward(tokens()), 0, 1e-5));
+        auto weights = copied->named_parameters();
+        for (const auto& parameter : from->named_parameters()) weights[parameter.key()].copy_(parameter.value());
+        EXPECT_FALSE(at::allclose(copied->forward(tokens()), from->forward(tokens()), 0, 1e-3));
+        options.position = first;
+        LanguageModel again = made(options, 4);
+        convert_weights(*to, *again);
+        const auto back = again->named_parameters();
+        for (const auto& parameter : from->named_parameters())
+          EXPECT_TRUE(parameter.value().equal(back[parameter.key()])) << parameter.key();
+      }
+}
+
 TEST(WeightConversion, FewerKeyHeadsAreMeansOfThoseThatTheirQueriesRead) {
   const torch::NoGradGuard no_grad;
   // The sub-heads of a difference stay apart: sub-head 2g + c of the keys is the mean of those 2h + c whose h it
