@@ -379,7 +379,7 @@ def test_minutes_decide_the_steps_once(reproduce, work):
 
 def test_all_of_a_source_give_an_index(reproduce, work, cogwheel_in):
     """Of labs that take no time: those that a folder has already are not run again, and one without a result does not end the others."""
-    slow = ["alignment", "copy", "handwriting", "hopfield", "jacobian", "key-value", "length", "linear-attention", "local-noise", "memory", "score-cost", "superposition"]
+    slow = ["alignment", "copy", "forerunners", "handwriting", "hopfield", "jacobian", "key-value", "length", "linear-attention", "local-noise", "memory", "score-cost", "superposition", "transformer"]
     for name in slow:
         folder = work / "s2" / "s2" / name
         folder.mkdir(parents=True)
