@@ -90,17 +90,17 @@ TEST(WeightConversion, AnotherRotaryLayoutComputesTheSame) {
         options.position = first;
         LanguageModel from = made(options, 1);
         at::manual_seed(2);
-        for (const auto& parameter : from->named_parameters())  // gains and biases that are not all alike
-          if (parameter.value().dim() == 1) parameter.value().uniform_(0.5, 1.5);
+        for (const auto& parameter : from->named_parameters())  // gains and biases that are not all alike, large scores
+          parameter.value().dim() == 1 ? parameter.value().uniform_(0.5, 1.5) : parameter.value().mul_(6);
         options.position = first == "rotary" ? "rotary_halves" : "rotary";
         LanguageModel to = made(options, 2), copied = made(options, 3);
         const auto parts = convert_weights(*from, *to);
         const std::size_t rows = mechanism == "symmetric" ? 1 : 2, gains = norm ? rows : 0;
         EXPECT_EQ(count_of_fate(parts, Fate::changed), 3 * (rows + gains));
-        EXPECT_TRUE(at::allclose(to->forward(tokens()), from->forward(tokens()), 0, 1e-5));
+        EXPECT_TRUE(at::allclose(to->forward(tokens()), from->forward(tokens()), 1e-4, 1e-4));
         auto weights = copied->named_parameters();
         for (const auto& parameter : from->named_parameters()) weights[parameter.key()].copy_(parameter.value());
-        EXPECT_FALSE(at::allclose(copied->forward(tokens()), from->forward(tokens()), 0, 1e-3));
+        EXPECT_FALSE(at::allclose(copied->forward(tokens()), from->forward(tokens()), 1e-2, 1e-2));
         options.position = first;
         LanguageModel again = made(options, 4);
         convert_weights(*to, *again);
