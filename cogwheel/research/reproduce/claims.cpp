@@ -83,6 +83,18 @@ std::vector<std::string> numbers_by_difficulty(const compare::Comparison& compar
   return names;
 }
 
+bool is_tested(const Claim& claim) { return claim.primary && !claim.every; }
+
+// How many runs do not have what a claim says of every one.
+std::int64_t runs_against(const DecidedClaim& decided) {
+  const Claim& claim = decided.claim;
+  return std::ranges::count_if(decided.values, [&](double value) {
+    return claim.relation == Relation::below   ? !(value < claim.bound)
+           : claim.relation == Relation::above ? !(value > claim.bound)
+                                               : !(std::abs(value) <= claim.bound);
+  });
+}
+
 }  // namespace
 
 void expect_numbers(const TrainedExperiment& experiment, const compare::Comparison& comparison,
@@ -160,16 +172,18 @@ std::vector<DecidedClaim> decide(const std::vector<Claim>& claims, const Measure
     // Differences are of numbers, whose rounding is larger than theirs.
     for (const double value : values_of(measured, claim.row, "", claim.number))
       test.rounding = std::max(test.rounding, compare::rounding_of(value));
-    if (claim.primary)
+    if (is_tested(claim))
       tested.push_back(std::move(test));
     else
       each.result.mean = decide_claims(std::vector{test})[0].mean;
+    if (claim.every && !each.values.empty())
+      each.result.verdict = runs_against(each) == 0 ? Verdict::agrees : Verdict::contradicts;
     decided.push_back(std::move(each));
   }
   const std::vector<ClaimResult> results = decide_claims(tested);
   std::size_t next = 0;
   for (DecidedClaim& each : decided)
-    if (each.claim.primary) each.result = results[next++];
+    if (is_tested(each.claim)) each.result = results[next++];
   return decided;
 }
 
@@ -181,13 +195,14 @@ std::string found_text(const DecidedClaim& decided) {
 }
 
 std::string expected_text(const Claim& claim) {
+  const std::string runs = claim.every ? " in every run" : "";
   switch (claim.relation) {
     case Relation::below:
-      return "below " + number_text(claim.bound);
+      return "below " + number_text(claim.bound) + runs;
     case Relation::above:
-      return "above " + number_text(claim.bound);
+      return "above " + number_text(claim.bound) + runs;
     case Relation::equal:
-      return "within " + number_text(claim.bound) + " of 0";
+      return "within " + number_text(claim.bound) + " of 0" + runs;
     case Relation::crosses:
       return claim.rises ? "below 0, later above" : "above 0, later below";
   }
@@ -198,6 +213,10 @@ std::string verdict_text(const DecidedClaim& decided) {
   if (!decided.claim.primary) return "shown";
   const ClaimResult& result = decided.result;
   std::string text(verdict_name(result.verdict));
+  if (decided.claim.every)
+    return result.verdict != Verdict::contradicts ? text + (decided.values.empty() ? ": no run" : "")
+                                                  : fmt::format("{} (not so in {} of {})", text, runs_against(decided),
+                                                                pages::counted(std::ssize(decided.values), "run"));
   if (result.p_adjusted) text += fmt::format(" (p {:.2g})", *result.p_adjusted);
   if (result.verdict != Verdict::cannot_tell) return text;
   if (!result.visible) return text + (decided.values.size() < 2 ? ": too few seeds" : ": the same in every seed");

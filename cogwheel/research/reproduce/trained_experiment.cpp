@@ -163,6 +163,9 @@ void read_relation(StrictTable& keys, Claim& claim) {
     throw UsageError(expected_got(keys.what(), "one of below, above, equal and crosses", std::to_string(given)));
   if (claim.relation == Relation::equal && !(claim.bound > 0))
     throw UsageError(expected_got(keys.what("equal"), "a margin above 0", number_text(claim.bound)));
+  if (claim.every && (claim.relation == Relation::crosses || !claim.primary))
+    throw UsageError(expected_got(keys.what("every"), "a primary claim with below, above or equal",
+                                  claim.primary ? "one that crosses" : "one that is not primary"));
 }
 
 Claim read_claim(const TrainedExperiment& experiment, const toml::table& given, const std::string& file) {
@@ -175,6 +178,7 @@ Claim read_claim(const TrainedExperiment& experiment, const toml::table& given, 
               .number = read_number(keys.text("measure").value_or(""),
                                     share(keys.number("at").value_or(1), keys.what("at")), keys.what("measure")),
               .primary = keys.yes("primary").value_or(false),
+              .every = keys.yes("every").value_or(false),
               .printed = keys.number("printed")};
   expect_row(experiment, claim.row, keys.what("row"));
   if (!claim.against.empty()) expect_row(experiment, claim.against, keys.what("against"));

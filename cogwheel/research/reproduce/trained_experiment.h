@@ -63,7 +63,8 @@ struct Claim {
   TestedClaim::Relation relation = TestedClaim::Relation::below;
   double bound = 0;
   bool rises = true;
-  bool primary = false;                // tested; others are shown
+  bool primary = false;                // decided; others are shown
+  bool every = false;                  // of each run, as a rank is, and not of a mean: nothing is tested
   std::optional<double> printed = {};  // the same number of the source
 };
 

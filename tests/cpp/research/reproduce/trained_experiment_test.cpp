@@ -101,6 +101,9 @@ TEST(TrainedExperiment, RefusesInOneLine) {
             "x.toml: claim ahead: against: expected another row, got softmax");
   EXPECT_EQ(refusal("below = 0", "below = 0\nabove = 0"),
             "x.toml: claim ahead: expected one of below, above, equal and crosses, got 2");
+  EXPECT_EQ(
+      refusal("primary = true", "every = true"),
+      "x.toml: claim ahead: every: expected a primary claim with below, above or equal, got one that is not primary");
   EXPECT_EQ(refusal("below = 0", "equal = 0"), "x.toml: claim ahead: equal: expected a margin above 0, got 0");
   EXPECT_EQ(refusal("at = [0.1, 1]", "at = [0.1]"),
             "x.toml: source: table: at: expected 2 values, a column each, got 1");
@@ -255,6 +258,22 @@ TEST(TrainedExperiment, ClaimsAreDecidedOnPairedSeeds) {
   decided = decide(experiment.claims, {comparison, {}});
   EXPECT_EQ(verdict_text(decided[0]), "cannot tell: too few seeds");
   EXPECT_EQ(claims_sentence(decided), "Of 1 claim: 1 cannot be told.");
+  // Of every run: nothing is tested, one run that speaks against it is enough.
+  comparison = planted();
+  experiment.claims[0].relation = TestedClaim::Relation::below;
+  experiment.claims[0].every = true;
+  decided = decide(experiment.claims, {comparison, {}});
+  EXPECT_EQ(verdict_text(decided[0]), "agrees");
+  EXPECT_EQ(expected_text(decided[0].claim), "below 0 in every run");
+  EXPECT_EQ(decided[0].result.p_adjusted, std::nullopt);
+  experiment.claims[0].bound = *std::ranges::max_element(decided[0].values);
+  decided = decide(experiment.claims, {comparison, {}});
+  EXPECT_EQ(verdict_text(decided[0]), "contradicts (not so in 1 of 3 runs)");
+  EXPECT_EQ(claims_sentence(decided), "Of 1 claim: 1 is contradicted.");
+  comparison.runs.clear();
+  EXPECT_EQ(verdict_text(decide(experiment.claims, {comparison, {}})[0]), "cannot tell: no run");
+  comparison = planted();
+  experiment.claims[0].every = false;
   // Nobody decides what is not primary.
   experiment.claims[0].primary = false;
   EXPECT_EQ(verdict_text(decide(experiment.claims, {planted(), {}})[0]), "shown");
