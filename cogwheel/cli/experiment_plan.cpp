@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 
 #include "cogwheel/cli/comparison_run.h"
 #include "cogwheel/cli/dry_run.h"
-#include "cogwheel/cli/study_times.h"
 #include "cogwheel/compare/comparison_job.h"
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/pages/html.h"
@@ -21,32 +21,31 @@ namespace {
 namespace fs = std::filesystem;
 
 struct StoredParts {
-  std::int64_t runs = 0, trials = 0;
+  std::map<std::pair<std::string, std::int64_t>, fs::path> runs;  // by row and seed, their places
+  std::int64_t trials = 0;
   std::set<fs::path> missing;  // the places of the other runs
 };
 
 StoredParts find_stored(compare::Comparison comparison, const compare::RowTasks& tasks,
                         const compare::RunStore& store) {
-  StoredParts found{.trials = compare::take_stored_trials(comparison, tasks, store), .missing = {}};
+  StoredParts found{.runs = {}, .trials = compare::take_stored_trials(comparison, tasks, store), .missing = {}};
+  const std::int64_t items = comparison.data.evaluated_tokens;
   for (const compare::MechanismPlan& plan : comparison.mechanisms)
     for (const std::int64_t seed : comparison.settings.seeds) {
       const runs::RunConfig config = tasks.of(plan.name)->completed(compare::run_config(comparison, plan, seed));
-      if (store.holds(config, comparison.data.evaluated_tokens))
-        ++found.runs;
+      if (store.holds(config, items))
+        found.runs[{plan.name, seed}] = store.place(config, items);
       else
-        found.missing.insert(store.place(config, comparison.data.evaluated_tokens));
+        found.missing.insert(store.place(config, items));
     }
   return found;
 }
 
-// Whether the store has the study of these runs, which it has all.
-bool has_study(const reproduce::RequestedStudy& study, const PlannedExperiment& planned,
+// Whether the store has the study of the runs, all of which are stored.
+bool has_study(const reproduce::RequestedStudy& study, const compare::Comparison& comparison, const StoredParts& stored,
                const compare::RunStore& store) {
-  const compare::Comparison& comparison = planned.comparison;
   const auto runs = reproduce::runs_to_study(study, comparison, [&](const std::string& row, std::int64_t seed) {
-    const runs::RunConfig config =
-        planned.tasks.of(row)->completed(compare::run_config(comparison, *comparison.plan(row), seed));
-    return compare::StoredRun::run_path(store.place(config, comparison.data.evaluated_tokens));
+    return compare::StoredRun::run_path(stored.runs.at({row, seed}));
   });
   return reproduce::StudyStore(store.folder(), store.version(), store.retrains())
       .holds(*study.entry, study.parameters, runs);
@@ -54,7 +53,7 @@ bool has_study(const reproduce::RequestedStudy& study, const PlannedExperiment& 
 
 void say_what_desk_scale_takes(const reproduce::TrainedExperiment& experiment, PlannedExperiment planned,
                                const compare::RunStore& store, TrainingEstimate& all) {
-  const auto& [comparison, tasks, budget] = planned;
+  const auto& [comparison, tasks, budget, tried] = planned;
   const double seconds = compare::decide_steps(planned.comparison, budget, measure_rates(tasks, true));
   pages::TextTable table{.title = "", .columns = {"row", "parameters", "steps", "runs"}, .rows = {}};
   for (const compare::MechanismPlan& plan : comparison.mechanisms)
@@ -73,14 +72,15 @@ void say_what_desk_scale_takes(const reproduce::TrainedExperiment& experiment, P
                      trials = comparison.settings.tune * std::ssize(comparison.mechanisms);
   reproduce::TrainedExperiment unstudied = experiment;
   if (stored.missing.empty())
-    std::erase_if(unstudied.studies, [&](const auto& study) { return has_study(study, planned, store); });
-  const StudyTimes studies = measure_studies(unstudied, comparison, tasks);
+    std::erase_if(unstudied.studies, [&](const auto& study) { return has_study(study, comparison, stored, store); });
+  const bool all_tried = tried && unstudied.studies.size() == experiment.studies.size();
+  const StudyTimes studies = all_tried ? *tried : measure_studies(unstudied, comparison, tasks);
   const double left = studies.seconds + seconds *
                                             of_runs(std::ssize(stored.missing) - of_others, trials - stored.trials) /
                                             of_runs(runs, trials);
   all.seconds += left;
   fmt::print("{}, {}; ", pages::counted(runs, "run"),
-             store.retrains() ? "all trained anew" : fmt::format("{} of them in {}", stored.runs, store.name()));
+             store.retrains() ? "all trained anew" : fmt::format("{} of them in {}", stored.runs.size(), store.name()));
   if (of_others > 0) fmt::print("{} trained by experiments before; ", of_others);
   if (trials > 0)
     fmt::print("{} of learning rates, {} of them there; ", pages::counted(trials, "trial"), stored.trials);
@@ -118,13 +118,17 @@ PlannedExperiment plan_experiment(const reproduce::TrainedExperiment& experiment
   compare::Comparison comparison = compare::plan_comparison(asked);
   compare::RowTasks tasks = compare::load_tasks(comparison);
   reproduce::expect_numbers(experiment, comparison, tasks);
-  if (budget.steps == 0)
-    budget.seconds = std::max(1.0, budget.seconds - measure_studies(experiment, comparison, tasks).seconds);
-  return {.comparison = std::move(comparison), .tasks = std::move(tasks), .budget = budget};
+  std::optional<StudyTimes> studies;
+  if (budget.steps == 0) {
+    studies = measure_studies(experiment, comparison, tasks);
+    budget.seconds = std::max(1.0, budget.seconds - studies->seconds);
+  }
+  return {
+      .comparison = std::move(comparison), .tasks = std::move(tasks), .budget = budget, .studies = std::move(studies)};
 }
 
 std::int64_t stored_runs(const PlannedExperiment& planned, const compare::RunStore& store) {
-  return find_stored(planned.comparison, planned.tasks, store).runs;
+  return std::ssize(find_stored(planned.comparison, planned.tasks, store).runs);
 }
 
 void say_what_it_takes(const reproduce::TrainedExperiment& experiment, const reproduce::ReproductionRequest& request,

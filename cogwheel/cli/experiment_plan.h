@@ -2,8 +2,10 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <set>
 
+#include "cogwheel/cli/study_times.h"
 #include "cogwheel/compare/plan/plan.h"
 #include "cogwheel/compare/record/comparison.h"
 #include "cogwheel/compare/run_store.h"
@@ -15,7 +17,8 @@ namespace cogwheel::cli {
 struct PlannedExperiment {
   compare::Comparison comparison;
   compare::RowTasks tasks;
-  compare::StepBudget budget;  // its seconds less those of the studies, which are tried for it
+  compare::StepBudget budget;         // its seconds are without those of the studies
+  std::optional<StudyTimes> studies;  // tried where the budget has seconds
 };
 
 // Throws Error where the data, or a number that a claim asks of it, is not there.

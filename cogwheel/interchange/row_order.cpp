@@ -2,13 +2,15 @@
 
 #include <cstddef>
 
+#include "cogwheel/nn/rotary.h"
+
 namespace cogwheel::interchange {
 
 Order adjacent_from_halves(std::int64_t heads, std::int64_t head_dim) {
+  const Order of_head = nn::component_order(nn::RotaryLayout::halves, nn::RotaryLayout::interleaved, head_dim);
   Order order;
   for (std::int64_t head = 0; head < heads; ++head)
-    for (std::int64_t component = 0; component < head_dim; ++component)
-      order.push_back(head * head_dim + component / 2 + component % 2 * (head_dim / 2));
+    for (const std::int64_t component : of_head) order.push_back(head * head_dim + component);
   return order;
 }
 

@@ -13,7 +13,6 @@
 #include "cogwheel/cli/experiments.h"
 #include "cogwheel/cli/number_option.h"
 #include "cogwheel/compare/plan/plan.h"
-#include "cogwheel/compare/plan/variants.h"
 #include "cogwheel/compare/record/machine.h"
 #include "cogwheel/compare/run_store.h"
 #include "cogwheel/core/error.h"

@@ -272,7 +272,6 @@ TEST(TrainedExperiment, ClaimsAreDecidedOnPairedSeeds) {
   EXPECT_EQ(claims_sentence(decided), "Of 1 claim: 1 is contradicted.");
   comparison.runs.clear();
   EXPECT_EQ(verdict_text(decide(experiment.claims, {comparison, {}})[0]), "cannot tell: no run");
-  comparison = planted();
   experiment.claims[0].every = false;
   // Nobody decides what is not primary.
   experiment.claims[0].primary = false;
