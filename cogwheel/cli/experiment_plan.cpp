@@ -1,8 +1,10 @@
 #include "cogwheel/cli/experiment_plan.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <string>
 #include <utility>
@@ -19,6 +21,9 @@ namespace cogwheel::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Of the minutes that are given, so that something is learned that can be studied.
+constexpr double largest_share_of_studies = 0.5;
 
 struct StoredParts {
   std::map<std::pair<std::string, std::int64_t>, fs::path> runs;  // by row and seed, their places
@@ -51,9 +56,8 @@ bool has_study(const reproduce::RequestedStudy& study, const compare::Comparison
       .holds(*study.entry, study.parameters, runs);
 }
 
-void say_what_desk_scale_takes(const reproduce::TrainedExperiment& experiment, PlannedExperiment planned,
-                               const compare::RunStore& store, TrainingEstimate& all) {
-  const auto& [comparison, tasks, budget, tried] = planned;
+void say_what_desk_scale_takes(PlannedExperiment planned, const compare::RunStore& store, TrainingEstimate& all) {
+  const auto& [experiment, fitted, comparison, tasks, budget, tried] = planned;
   const double seconds = compare::decide_steps(planned.comparison, budget, measure_rates(tasks, true));
   pages::TextTable table{.title = "", .columns = {"row", "parameters", "steps", "runs"}, .rows = {}};
   for (const compare::MechanismPlan& plan : comparison.mechanisms)
@@ -75,9 +79,9 @@ void say_what_desk_scale_takes(const reproduce::TrainedExperiment& experiment, P
     std::erase_if(unstudied.studies, [&](const auto& study) { return has_study(study, comparison, stored, store); });
   const bool all_tried = tried && unstudied.studies.size() == experiment.studies.size();
   const StudyTimes studies = all_tried ? *tried : measure_studies(unstudied, comparison, tasks);
-  const double left = studies.seconds + seconds *
-                                            of_runs(std::ssize(stored.missing) - of_others, trials - stored.trials) /
-                                            of_runs(runs, trials);
+  const double left = studies.seconds() + seconds *
+                                              of_runs(std::ssize(stored.missing) - of_others, trials - stored.trials) /
+                                              of_runs(runs, trials);
   all.seconds += left;
   fmt::print("{}, {}; ", pages::counted(runs, "run"),
              store.retrains() ? "all trained anew" : fmt::format("{} of them in {}", stored.runs.size(), store.name()));
@@ -86,8 +90,9 @@ void say_what_desk_scale_takes(const reproduce::TrainedExperiment& experiment, P
     fmt::print("{} of learning rates, {} of them there; ", pages::counted(trials, "trial"), stored.trials);
   fmt::print("about {} here\n", duration_text(left));
   if (!unstudied.studies.empty())
-    fmt::print("of it {} for its {}{}\n", duration_text(studies.seconds),
+    fmt::print("of it {} for its {}{}{}\n", duration_text(studies.seconds()),
                unstudied.studies.size() == 1 ? "study" : "studies",
+               fitted.empty() ? "" : fmt::format(", with {} to fit", fmt::join(fitted, ", ")),
                studies.problem.empty() ? "" : "; one could not be tried: " + studies.problem);
   if (!experiment.source.cost.empty()) fmt::print("the source: {}\n", experiment.source.cost);
 }
@@ -111,30 +116,40 @@ void say_what_paper_scale_takes(const reproduce::TrainedExperiment& experiment, 
 
 }  // namespace
 
-PlannedExperiment plan_experiment(const reproduce::TrainedExperiment& experiment,
+PlannedExperiment plan_experiment(reproduce::TrainedExperiment experiment,
                                   const reproduce::ReproductionRequest& request) {
+  reproduce::set_studies(experiment, request.set);
   const compare::CompareRequest asked = reproduce::comparison_request(experiment, request);
   compare::StepBudget budget = compare::requested_budget(asked);
   compare::Comparison comparison = compare::plan_comparison(asked);
   compare::RowTasks tasks = compare::load_tasks(comparison);
   reproduce::expect_numbers(experiment, comparison, tasks);
   std::optional<StudyTimes> studies;
+  std::vector<std::string> fitted;
   if (budget.steps == 0) {
+    const auto begin = std::chrono::steady_clock::now();
     studies = measure_studies(experiment, comparison, tasks);
-    budget.seconds = std::max(1.0, budget.seconds - studies->seconds);
+    budget.seconds -= std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    fitted = fit_studies(experiment, *studies, budget.seconds * largest_share_of_studies);
+    budget.seconds = std::max(1.0, budget.seconds - studies->seconds());
   }
-  return {
-      .comparison = std::move(comparison), .tasks = std::move(tasks), .budget = budget, .studies = std::move(studies)};
+  return {.experiment = std::move(experiment),
+          .fitted = std::move(fitted),
+          .comparison = std::move(comparison),
+          .tasks = std::move(tasks),
+          .budget = budget,
+          .studies = std::move(studies)};
 }
 
 std::int64_t stored_runs(const PlannedExperiment& planned, const compare::RunStore& store) {
   return std::ssize(find_stored(planned.comparison, planned.tasks, store).runs);
 }
 
-void say_what_it_takes(const reproduce::TrainedExperiment& experiment, const reproduce::ReproductionRequest& request,
+void say_what_it_takes(reproduce::TrainedExperiment experiment, const reproduce::ReproductionRequest& request,
                        const compare::RunStore& store, TrainingEstimate& all) {
   if (request.scale == "desk")
-    return say_what_desk_scale_takes(experiment, plan_experiment(experiment, request), store, all);
+    return say_what_desk_scale_takes(plan_experiment(std::move(experiment), request), store, all);
+  reproduce::set_studies(experiment, request.set);
   const compare::CompareRequest asked = reproduce::comparison_request(experiment, request);
   compare::Comparison comparison = compare::plan_comparison(asked);
   comparison.settings.steps = compare::requested_budget(asked).steps;

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <optional>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "cogwheel/cli/study_times.h"
 #include "cogwheel/compare/plan/plan.h"
@@ -15,14 +17,16 @@
 namespace cogwheel::cli {
 
 struct PlannedExperiment {
+  reproduce::TrainedExperiment experiment;  // its studies with the parameters that were asked for, or fit
+  std::vector<std::string> fitted = {};     // those that fit, as --set takes them
   compare::Comparison comparison;
   compare::RowTasks tasks;
-  compare::StepBudget budget;         // its seconds are without those of the studies
+  compare::StepBudget budget;         // its seconds are without those of the studies, and of trying them
   std::optional<StudyTimes> studies;  // tried where the budget has seconds
 };
 
 // Throws Error where the data, or a number that a claim asks of it, is not there.
-PlannedExperiment plan_experiment(const reproduce::TrainedExperiment& experiment,
+PlannedExperiment plan_experiment(reproduce::TrainedExperiment experiment,
                                   const reproduce::ReproductionRequest& request);
 
 // How many runs of the comparison the store has.
@@ -37,7 +41,7 @@ struct TrainingEstimate {
 // Prints what would be made, and how long it would take here; adds it to what other experiments take. Of another scale
 // than desk, whose data and speed nobody has on the desk: each row as `cogwheel train --dry-run` says it. Nothing is
 // written.
-void say_what_it_takes(const reproduce::TrainedExperiment& experiment, const reproduce::ReproductionRequest& request,
+void say_what_it_takes(reproduce::TrainedExperiment experiment, const reproduce::ReproductionRequest& request,
                        const compare::RunStore& store, TrainingEstimate& all);
 
 }  // namespace cogwheel::cli

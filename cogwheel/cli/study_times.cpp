@@ -1,9 +1,12 @@
 #include "cogwheel/cli/study_times.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <set>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "cogwheel/cli/interrupt.h"
 #include "cogwheel/compare/comparison_folder.h"
@@ -15,6 +18,53 @@
 #include "cogwheel/research/reproduce/trained_reproduction.h"
 
 namespace cogwheel::cli {
+namespace {
+
+bool is_sized(const reproduce::RequestedStudy& study) { return !study.entry->size.empty(); }
+
+double size_of(const reproduce::RequestedStudy& study) { return study.parameters.number(study.entry->size); }
+
+double smallest_size(const reproduce::RequestedStudy& study) {
+  return std::ranges::find(study.parameters.all(), study.entry->size, &LabParameter::name)->range.min;
+}
+
+// Of which all of it follows: a sixteenth, but so many that what does not grow with them counts little.
+double tried_size(const reproduce::RequestedStudy& study) {
+  constexpr double enough = 64;
+  return std::floor(std::min(size_of(study), std::max(size_of(study) / 16, enough)));
+}
+
+// Returns what was set, within the range of sizes.
+std::string set_size(reproduce::RequestedStudy& study, double size) {
+  const std::string assignment =
+      fmt::format("{}={:.0f}", study.entry->size, std::max(std::floor(size), smallest_size(study)));
+  study.parameters.assign(assignment, study.entry->name);
+  return study.entry->name + "." + assignment;
+}
+
+}  // namespace
+
+double StudyTimes::seconds() const {
+  return std::accumulate(studies.begin(), studies.end(), 0.0,
+                         [](double sum, const Study& each) { return sum + each.fixed + each.by_size; });
+}
+
+std::vector<std::string> fit_studies(reproduce::TrainedExperiment& experiment, StudyTimes& times, double seconds) {
+  double sized = 0;
+  for (const StudyTimes::Study& each : times.studies) sized += each.by_size;
+  std::vector<std::string> set;
+  if (sized == 0 || times.seconds() <= seconds) return set;
+  const double share = std::max(0.0, 1 - (times.seconds() - seconds) / sized);
+  for (std::size_t index = 0; index < times.studies.size(); ++index) {
+    StudyTimes::Study& time = times.studies[index];
+    if (time.by_size == 0) continue;
+    reproduce::RequestedStudy& study = experiment.studies[index];
+    const double before = size_of(study);
+    set.push_back(set_size(study, share * before));
+    time.by_size *= size_of(study) / before;
+  }
+  return set;
+}
 
 StudyTimes measure_studies(reproduce::TrainedExperiment experiment, compare::Comparison comparison,
                            const compare::RowTasks& tasks) {
@@ -48,12 +98,27 @@ StudyTimes measure_studies(reproduce::TrainedExperiment experiment, compare::Com
     throw Interrupted("interrupted before the first run; nothing was trained");
   }
   StudyTimes times;
-  const reproduce::StudyStore anew(scratch.path(), COGWHEEL_VERSION, true);
-  const auto all =
-      reproduce::make_studies(experiment, job.comparison(), place.path(), scratch.path(), anew, [](const auto&) {});
-  for (std::size_t study = 0; study < all.size(); ++study) {
-    times.seconds += runs[study] * all[study].seconds;
-    if (!all[study].problem.empty()) times.problem = all[study].problem;
+  const auto seconds_of = [&](reproduce::RequestedStudy study) {
+    reproduce::TrainedExperiment one = experiment;
+    one.studies = {std::move(study)};
+    const reproduce::StudyStore anew(scratch.path(), COGWHEEL_VERSION, true);
+    const reproduce::StudyOfRows made =
+        reproduce::make_studies(one, job.comparison(), place.path(), scratch.path(), anew, [](const auto&) {}).front();
+    if (!made.problem.empty()) times.problem = made.problem;
+    return made.seconds;
+  };
+  for (std::size_t index = 0; index < experiment.studies.size(); ++index) {
+    const reproduce::RequestedStudy& study = experiment.studies[index];
+    StudyTimes::Study& time = times.studies.emplace_back();
+    if (!is_sized(study)) {
+      time.fixed = runs[index] * seconds_of(study);
+      continue;
+    }
+    reproduce::RequestedStudy part = study;
+    set_size(part, smallest_size(part));
+    time.fixed = seconds_of(part);  // with what all runs share, as a classifier, which the first of them makes
+    set_size(part, tried_size(study));
+    time.by_size = runs[index] * seconds_of(part) * size_of(study) / size_of(part);
   }
   return times;
 }

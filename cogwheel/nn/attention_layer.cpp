@@ -18,13 +18,13 @@
 #include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/nn/head_width.h"
+#include "cogwheel/nn/observed_weights.h"
 #include "cogwheel/nn/residual_norm.h"
 #include "cogwheel/nn/states/key_value_state.h"
 #include "cogwheel/nn/states/memory_state.h"
 #include "cogwheel/nn/weights/derivative_path.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/new_parameter.h"
-#include "cogwheel/ops/pairwise/mixture.h"
 #include "cogwheel/ops/pairwise/parameters.h"
 #include "cogwheel/ops/pairwise/scores.h"
 
@@ -338,7 +338,7 @@ at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context
   }
   if (!weighed)
     return attended.defined() ? attended : ops::attention(heads.query, heads.key, heads.value, name, options);
-  const HookedWeights weights = observed_weights(heads, options, context);
+  const ObservedWeights weights = observed_weights({heads.query, heads.key, mechanism_, learned_, options}, context);
   const auto weighed_values = [&] {
     const std::int64_t shared = heads.value.size(1);  // read by equally many heads each
     return weights.value.unflatten(1, {shared, weights.value.size(1) / shared})
@@ -373,98 +373,6 @@ std::unique_ptr<LayerState> AttentionLayerImpl::make_state(std::int64_t batch, s
                           .value_dim = head_dim_ * mechanism_.sub_heads()},
                          projection_->parameters().front().scalar_type(), projection_->parameters().front().device()),
       std::move(turn_back));
-}
-
-// [B, 1, N, M]: whether a query does not see a key, whatever their numbers.
-at::Tensor AttentionLayerImpl::hidden_keys(const Heads& heads, const ops::AttentionOptions& options) {
-  const at::NoGradGuard no_gradient;
-  const auto nothing = [](const at::Tensor& like) {  // of one head, of the least width
-    return at::zeros({like.size(0), 1, like.size(2), 8}, like.options());
-  };
-  return ops::attention_scores(nothing(heads.query), nothing(heads.key), "softmax",
-                               {.causal = options.causal,
-                                .window = options.window,
-                                .key_lengths = options.key_lengths,
-                                .first_positions = options.first_positions,
-                                .cu_seqlens = options.cu_seqlens})
-      .isneginf();
-}
-
-// What hooks make of weights, [B, H, N, M]: 0 where keys are hidden, whatever they say, and so is the gradient.
-AttentionLayerImpl::HookedWeights AttentionLayerImpl::hooked_weights(HookPlace place, const at::Tensor& made,
-                                                                     const Heads& heads,
-                                                                     const ops::AttentionOptions& options,
-                                                                     const ForwardContext& context) {
-  at::Tensor weights = context.hooked(place, made);
-  if (context.replaces(place)) weights = weights.masked_fill(hidden_keys(heads, options), 0);
-  return {weights, context.changed(place, made, weights)};
-}
-
-// The weights of each head, [B, H, N, M], through what hooks make of scores, of the maps of a difference and of them.
-AttentionLayerImpl::HookedWeights AttentionLayerImpl::observed_weights(const Heads& heads,
-                                                                       const ops::AttentionOptions& options,
-                                                                       const ForwardContext& context) const {
-  const auto [members, changed] = observed_members(heads, options, context);
-  HookedWeights weights = hooked_weights(HookPlace::pattern, members, heads, options, context);
-  weights.changed = weights.changed || changed;
-  return weights;
-}
-
-AttentionLayerImpl::HookedWeights AttentionLayerImpl::observed_members(const Heads& heads,
-                                                                       const ops::AttentionOptions& options,
-                                                                       const ForwardContext& context) const {
-  const bool of_scores = context.wants(HookPlace::scores),
-             of_members = is_difference(mechanism_) && (of_scores || context.wants(HookPlace::pattern_members));
-  const auto whole = [&]() -> HookedWeights {
-    return {ops::attention_weights(heads.query, heads.key, mechanism_.operator_name, options)};
-  };
-  if (!of_scores && !of_members) return whole();
-  if (of_members && options.dropout > 0)
-    throw UsageError(
-        expected_got("hooks: scores and members of " + options_.mechanism, "a pass without dropout", "one with"));
-  at::Tensor scores;
-  bool changed = false;
-  if (of_scores) {
-    const at::Tensor made = ops::attention_scores(heads.query, heads.key, mechanism_.operator_name, options);
-    scores = context.hooked(HookPlace::scores, made);
-    changed = context.changed(HookPlace::scores, made, scores);
-    if (mechanism_.is_matrix()) {
-      if (changed)
-        throw UsageError(expected_got("attn.hook_attn_scores of " + options_.mechanism,
-                                      "scores as they are: a function of the whole matrix reads queries", "others"));
-      return whole();
-    }
-  }
-  // Where hooks only read, weights are those that the kernel makes of queries and keys, whatever else is read.
-  const auto kept = [&](const auto& made, const at::Tensor& seen, const auto& path) {
-    return changed ? path() : seen.defined() ? with_derivatives_of(made(), {seen}, path) : made();
-  };
-  if (!of_members)
-    return {kept([&] { return whole().value; }, scores,
-                 [&] { return ops::attention_weights_of_scores(scores, mechanism_.operator_name, options); }),
-            changed};
-  // The maps of a difference are those of its member, which has no λ.
-  ops::AttentionOptions of_map = options;
-  of_map.parameters = learned_;
-  if (of_map.alibi) of_map.alibi = of_map.alibi->repeat_interleave(2);
-  const std::string_view member = mechanism_.pairwise()->member;
-  const auto of_keys = [&] {
-    // Of keys that heads share, a sub-head reads the one of its own number, which a row map alone does not know.
-    const std::int64_t groups = heads.key.size(1) / 2, sharing = heads.query.size(1) / heads.key.size(1);
-    const at::Tensor key =
-        sharing == 1 ? heads.key : heads.key.unflatten(1, {groups, 2}).repeat_interleave(sharing, 1).flatten(1, 2);
-    return ops::attention_weights(heads.query, key, member, of_map);
-  };
-  const HookedWeights members =
-      hooked_weights(HookPlace::pattern_members,
-                     kept(of_keys, scores, [&] { return ops::attention_weights_of_scores(scores, member, of_map); }),
-                     heads, options, context);
-  changed = changed || members.changed;
-  const auto difference = [&] {
-    const at::Tensor lambda = options.parameters.back().second.view({1, -1, 1}).to(members.value.scalar_type());
-    return ops::subtract_sub_heads(members.value, lambda);
-  };
-  return {kept([&] { return whole().value; }, members.value, difference), changed};
 }
 
 at::Tensor AttentionLayerImpl::combine(const at::Tensor& attended, const ForwardContext& context) {

@@ -106,10 +106,6 @@ class AttentionLayerImpl : public TokenMixer {
     at::Tensor query, key, value;  // [B, tokens, heads, head_dim] each, before positions; key undefined where tied
     at::Tensor key_change = {};    // to be added to tied keys
   };
-  struct HookedWeights {
-    at::Tensor value;      // [B, heads, N, M]
-    bool changed = false;  // else what the kernels computed stands
-  };
   Projected project_heads(const at::Tensor& x, const ForwardContext& context);
   // [..., head_dim], as they are where there is no norm.
   at::Tensor normed_query(const at::Tensor& heads) const;
@@ -117,13 +113,6 @@ class AttentionLayerImpl : public TokenMixer {
   Heads project(const at::Tensor& x, const ForwardContext& context);
   Heads project_memory(const at::Tensor& x, const ForwardContext& context);
   at::Tensor attend(Heads heads, const ForwardContext& context);  // → [B, output heads, N, width of a value]
-  static at::Tensor hidden_keys(const Heads& heads, const ops::AttentionOptions& options);
-  static HookedWeights hooked_weights(HookPlace place, const at::Tensor& made, const Heads& heads,
-                                      const ops::AttentionOptions& options, const ForwardContext& context);
-  HookedWeights observed_weights(const Heads& heads, const ops::AttentionOptions& options,
-                                 const ForwardContext& context) const;
-  HookedWeights observed_members(const Heads& heads, const ops::AttentionOptions& options,
-                                 const ForwardContext& context) const;
   at::Tensor combine(const at::Tensor& attended, const ForwardContext& context);  // → [B, N, width]
   ops::AttentionOptions operator_options(const Dropout& dropout) const;
 

@@ -309,6 +309,26 @@ def test_minutes_and_a_dry_run_count_studies(reproduce, work, own):
     assert dry.returncode == 0 and "could not be tried: " in dry.stdout
 
 
+def test_a_study_fits_into_the_minutes(reproduce, work, own):
+    changes = [
+        ('preset = "tiny"', 'task = "diffusion"\npreset = "diffusion"\nset = ["model.width=16", "model.heads=2", "model.layers=3", "task.size=16", "model.patch=4"]'),
+        ("[desk]", '[[study]]\nname = "pictures"\nset = ["samples=20000", "classifier_steps=1", "sampler_steps=4"]\n[desk]'),
+    ]
+    file = own("pictured", *changes)
+    done = reproduce(file, "--seeds", 1, "--minutes", 0.1, "--out", "pictured", "--models", "pictured-models")
+    assert done.returncode == 0, done.stderr
+    (assignment,) = json.loads((work / "pictured/request.json").read_text())["set"]
+    name, samples = assignment.split("=")
+    assert name == "pictures.samples" and 2 <= int(samples) < 20000 and f"--set {assignment}" in found(work / "pictured")["command"]
+    assert f"The distance of {samples} drawn images" in found(work / "pictured")["studies"][0]["answer"]
+    resumed = reproduce("--resume", "pictured", "--models", "pictured-models")
+    assert resumed.returncode == 0 and f"The distance of {samples} drawn images" in found(work / "pictured")["studies"][0]["answer"]
+    asked = reproduce(file, "--set", "pictures.samples=3", "--seeds", 1, "--steps", 1, "--out", "pictured-asked", "--models", "pictured-models")
+    assert asked.returncode == 0 and "The distance of 3 drawn images" in asked.stderr, asked.stderr
+    refused = reproduce(file, "--set", "pictures.sample=3")
+    assert refused.stderr == "cogwheel: --set pictures: parameter: expected samples, sampler_steps (the nearest of 4 names), got sample\n"
+
+
 def test_keys_with_an_option_of_compare_are_set(reproduce, work, own):
     keys = ["training.learning_rate=0.002", "model.dropout=0.25", "training.precision=fp32"]
     done = reproduce(own("keyed"), "--text", "text.txt", "--out", "keyed", "--models", "keyed-models", "--set", *keys)
@@ -370,7 +390,7 @@ def test_minutes_decide_the_steps_once(reproduce, work):
     done = reproduce(EXPERIMENT, "--seeds", 1, *SMALL[4:], "--minutes", 0.1, "--text", "text.txt", "--out", "timed", "--models", "timed-models")
     assert done.returncode == 0, done.stderr
     steps = found(work / "timed")["steps"]
-    assert steps >= 200 and json.loads((work / "timed/request.json").read_text())["steps"] == steps
+    assert steps >= 10 and json.loads((work / "timed/request.json").read_text())["steps"] == steps
     assert f"--steps {steps}" in found(work / "timed")["command"]
     before = told(work / "timed")
     assert reproduce("--resume", "timed", "--models", "timed-models").returncode == 0

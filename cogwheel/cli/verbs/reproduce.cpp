@@ -144,9 +144,8 @@ reproduce::TrainedExperiment parse_trained(const Experiment& found) {
 }
 
 void reproduce_trained(const Experiment& found, const ReproduceArguments& arguments) {
-  const reproduce::ReproductionRequest& request = arguments.request;
-  const reproduce::TrainedExperiment experiment = parse_trained(found);
-  PlannedExperiment planned = plan_experiment(experiment, request);
+  PlannedExperiment planned = plan_experiment(parse_trained(found), arguments.request);
+  const reproduce::TrainedExperiment& experiment = planned.experiment;
   compare::RunStore store = store_of(arguments);
   const ResultFolder folder = take_result_folder(found.name, arguments);
   const auto begin = std::chrono::steady_clock::now();
@@ -157,8 +156,12 @@ void reproduce_trained(const Experiment& found, const ReproduceArguments& argume
       planned.comparison, planned.budget,
       decides ? measure_rates(planned.tasks, true) : compare::MeasureRate([](const auto&...) { return 1.0; }));
   // With its steps, so that it can be resumed as it began, whatever the machine's speed is then.
-  reproduce::ReproductionRequest recorded = request;
-  recorded.steps = planned.budget.steps > 0 ? request.steps : planned.comparison.settings.steps;
+  reproduce::ReproductionRequest recorded = arguments.request;
+  for (const std::string& assignment : planned.fitted) {
+    fmt::print(stderr, "{}: {} fits into the time given\n", found.name, assignment);
+    recorded.set.push_back(assignment);
+  }
+  if (planned.budget.steps == 0) recorded.steps = planned.comparison.settings.steps;
   write_file(folder.path / reproduce::request_file, reproduce::request_to_json(recorded));
   const std::int64_t stored = stored_runs(planned, store);
 
@@ -311,7 +314,10 @@ void add_reproduce_command(CLI::App& app) {
   const auto add = [&](const std::string& option, auto& value, const std::string& help, const std::string& type) {
     settings.push_back(command->add_option(option, value, help)->type_name(type));
   };
-  add("--set", request.set, "override parameters of a lab, as in seed=2 or sizes=250,500, or keys of all models",
+  add("--set", request.set,
+      "override parameters of a lab, as in seed=2 or sizes=250,500; keys of all models; or parameters of a study, as "
+      "in "
+      "pictures.samples=300",
       "KEY=VALUE");
   add("--scale", request.scale, "of models and runs: desk, or paper, the source's own (default: desk)", "NAME");
   settings.push_back(add_number(*command, "--seeds", request.seeds, compare::seeds_range,

@@ -30,9 +30,10 @@
 namespace cogwheel::compare {
 namespace {
 
-// Where fewer would fit, on a busy or slow machine, a comparison takes longer: after fewer it could tell nothing.
-constexpr std::int64_t min_steps = 200;
-constexpr std::int64_t evaluations = 10;      // of a run; see with_steps
+constexpr std::int64_t evaluations = 10;  // of a run; see with_steps
+// Where fewer would fit, a comparison takes longer. By itself it trains for so many that it can tell something; within
+// given seconds for so many that each evaluation has a step.
+constexpr std::int64_t min_chosen_steps = 200, min_fitted_steps = evaluations;
 constexpr double seconds_around_a_run = 1.5;  // for maps, sample and files
 // A forward pass is a third of a training step's work; with statistics of heads it is more.
 constexpr double forward_share = 1.0 / 3, observed_share = 0.45;
@@ -129,9 +130,9 @@ std::optional<tasks::language::LanguageModelOptions> start_model(const CompareRe
 std::int64_t default_byte_limit(bool text_given) { return text_given ? 0 : runs::DataOptions{}.byte_limit; }
 
 // Rounds down to two digits, so that it is easy to type: 1,234 → 1,200.
-std::int64_t rounded_steps(double steps) {
+std::int64_t rounded_steps(double steps, std::int64_t at_least) {
   const double unit = std::pow(10, std::max(0.0, std::floor(std::log10(std::max(1.0, steps))) - 1));
-  return std::max(min_steps, static_cast<std::int64_t>(std::floor(steps / unit) * unit));
+  return std::max(at_least, static_cast<std::int64_t>(std::floor(steps / unit) * unit));
 }
 
 // A preset of a task has its options too, which are those of no other.
@@ -347,7 +348,8 @@ double decide_steps(Comparison& comparison, const StepBudget& budget, const Meas
   if (settings.steps == 0 && budget.steps > 0) settings.steps = budget.steps;
   if (settings.steps == 0) {
     const double seconds = budget.seconds > 0 ? budget.seconds : find_preset(settings.preset).seconds;
-    settings.steps = rounded_steps((seconds - fixed) / per_step);
+    settings.steps =
+        rounded_steps((seconds - fixed) / per_step, budget.seconds > 0 ? min_fitted_steps : min_chosen_steps);
   }
   for (std::size_t index = 0; index < rates.size(); ++index) {
     MechanismPlan& plan = comparison.mechanisms[index];

@@ -100,7 +100,8 @@ StudyEntry pictures_study() {
           .run = pictures::run,
           .numbers = {{pictures::classifier_distance,
                        "of drawn images from those of the data, in features of a classifier trained here"}},
-          .asks = Asked::read_by_the_study};
+          .asks = Asked::read_by_the_study,
+          .size = "samples"};
 }
 
 }  // namespace cogwheel::inspect

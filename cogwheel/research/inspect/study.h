@@ -87,6 +87,7 @@ struct StudyEntry {
   std::vector<StudyNumber> numbers = {};
   bool reads_held_out = false;  // of the task of each run (held_out.h)
   Asked asks = Asked::language_models;
+  std::string size = {};  // the parameter that its time grows in proportion to, where one can be chosen freely
 };
 
 // In the order of studies.def.

@@ -258,6 +258,18 @@ const Scale& TrainedExperiment::scale(std::string_view scale_name) const {
       expected_got("--scale", paper ? "desk or paper" : "desk, the one that " + name + " has", scale_name));
 }
 
+bool sets_study(const TrainedExperiment& experiment, std::string_view assignment) {
+  return std::ranges::any_of(experiment.studies,
+                             [&](const auto& study) { return assignment.starts_with(study.entry->name + "."); });
+}
+
+void set_studies(TrainedExperiment& experiment, const std::vector<std::string>& assignments) {
+  for (const std::string& assignment : assignments)
+    for (RequestedStudy& study : experiment.studies)
+      if (const std::string prefix = study.entry->name + "."; assignment.starts_with(prefix))
+        study.parameters.assign(assignment.substr(prefix.size()), "--set " + study.entry->name);
+}
+
 bool has_variants(std::string_view toml, const std::string& what) {
   return runs::parse_toml(toml, what).contains("variants");
 }

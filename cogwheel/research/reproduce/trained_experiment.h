@@ -102,6 +102,12 @@ struct TrainedExperiment {
   const Scale& scale(std::string_view scale_name) const;  // Throws UsageError
 };
 
+// Whether an assignment is of a parameter of one of its studies: "pictures.samples=300".
+bool sets_study(const TrainedExperiment& experiment, std::string_view assignment);
+// Those of `assignments` that are. Throws UsageError that begins with "--set" for a parameter that the study has not,
+// or its value.
+void set_studies(TrainedExperiment& experiment, const std::vector<std::string>& assignments);
+
 // Whether a text is that of such an experiment, and not of one that names a lab.
 bool has_variants(std::string_view toml, const std::string& what);
 

@@ -210,7 +210,7 @@ compare::CompareRequest comparison_request(const TrainedExperiment& experiment, 
   made.seconds = made.steps > 0 ? 0 : 60 * request.minutes;
   for (const auto* keys : {&given.set, &scale.set, &request.set})
     for (const std::string& assignment : *keys)
-      if (!take_option(assignment, made)) made.set.push_back(assignment);
+      if (!sets_study(experiment, assignment) && !take_option(assignment, made)) made.set.push_back(assignment);
   made.variants = experiment.variants;
   return made;
 }

@@ -221,6 +221,19 @@ TEST(ComparePlan, TrainsForTwoHundredStepsOnTwoAvx2Cores) {
   EXPECT_GE(training, 0.7 * seconds);
 }
 
+TEST(ComparePlan, FitsIntoGivenSecondsDownToTenSteps) {
+  const auto steps = [](double given) {
+    Comparison comparison = plan_comparison({});
+    comparison.data.vocabulary = 100;
+    const double seconds = decide_steps(comparison, {.seconds = given}, [](const auto&...) { return 11.9; });
+    EXPECT_TRUE(seconds <= given || comparison.settings.steps == 10) << given;
+    return comparison.settings.steps;
+  };
+  EXPECT_GT(steps(120), 10);
+  EXPECT_LT(steps(120), 200);
+  EXPECT_EQ(steps(1), 10);
+}
+
 // For the shortest run that a comparison chooses by itself. 0.07 is measured, 0.22 if curves use everything.
 TEST(ComparePlan, EvaluatesInASmallPartOfTheTime) {
   const TemporaryFolder folder;
