@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "cogwheel/cli/workers.h"
 #include "cogwheel/compare/comparison_folder.h"
 #include "cogwheel/compare/comparison_job.h"
 #include "cogwheel/compare/plan/plan.h"
@@ -13,11 +14,12 @@ namespace cogwheel::cli {
 // Training steps per second, by trying. Where they only serve an estimate, `decides` is false and less is tried.
 compare::MeasureRate measure_rates(const compare::RowTasks& tasks, bool decides);
 
-// Decides the steps, records the machine and the versions, says what is to do, and makes the runs. With a store, runs
-// are made in it and taken from it. Throws Interrupted after Ctrl-C; `resume` is the command that goes on, unless it is
-// that of the comparison.
+// Decides the steps, records the machine and the versions, says what is to do, and makes the runs, or has them made by
+// several workers. With a store, runs are made in it and taken from it. Throws Interrupted after Ctrl-C; `resume` is
+// the command that goes on, unless it is that of the comparison.
 compare::ComparisonJob run_comparison(const compare::ComparisonFolder& folder, compare::Comparison comparison,
-                                      const compare::RowTasks& tasks, const compare::StepBudget& budget,
-                                      compare::RunStore* store = nullptr, const std::string& resume = {});
+                                      const compare::RowTasks& tasks, compare::StepBudget budget,
+                                      const Workers& workers, compare::RunStore* store = nullptr,
+                                      const std::string& resume = {});
 
 }  // namespace cogwheel::cli

@@ -15,6 +15,7 @@
 #include "cogwheel/compare/record/results_json.h"
 #include "cogwheel/compare/report/page.h"
 #include "cogwheel/compare/run_store.h"
+#include "cogwheel/compare/work_queue.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/runs/configuration/config_record.h"
@@ -82,11 +83,12 @@ ComparisonFolder ComparisonFolder::create(const fs::path& path, bool overwrite) 
   for (const fs::path& link : links) fs::remove(link, problem);
   if (fs::is_directory(fs::symlink_status(trained_path(path), problem)))
     fs::remove(trained_path(path), problem);  // kept unless empty
+  remove_work(path);
   remove_files(path, comparison_files);
   return folder;
 }
 
-ComparisonFolder ComparisonFolder::resume(const fs::path& path) {
+ComparisonFolder ComparisonFolder::join(const fs::path& path) {
   if (path.empty()) throw UsageError(expected_got("comparison", "the folder of a comparison", ""));
   ComparisonFolder folder(path);
   std::error_code problem;
@@ -94,6 +96,11 @@ ComparisonFolder ComparisonFolder::resume(const fs::path& path) {
     throw Error(expected_got(
         path.string(), "the folder of a comparison",
         folder_kind(path) == runs::run_kind ? "a run, which `cogwheel resume` continues" : "no results.json in it"));
+  return folder;
+}
+
+ComparisonFolder ComparisonFolder::resume(const fs::path& path) {
+  ComparisonFolder folder = join(path);
   folder.lock_ = std::make_shared<const FolderLock>(path, runs::comparison_kind);
   remove_leftovers(path, comparison_files);
   return folder;

@@ -35,6 +35,9 @@ class ComparisonFolder {
   // An existing comparison, locked for resuming. Throws Error where there is none, or another process is using it.
   static ComparisonFolder resume(const std::filesystem::path& path);
 
+  // An existing comparison, which another process has and for which this one works (work_queue.h).
+  static ComparisonFolder join(const std::filesystem::path& path);
+
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path report_path() const { return path_ / "report.html"; }
   std::filesystem::path run_path(const MechanismPlan& plan, std::int64_t seed) const;

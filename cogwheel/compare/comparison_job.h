@@ -1,27 +1,17 @@
 // Runs a comparison in its folder.
 #pragma once
-#include <atomic>
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "cogwheel/compare/comparison_folder.h"
 #include "cogwheel/compare/plan/row_tasks.h"
 #include "cogwheel/compare/record/comparison.h"
-#include "cogwheel/compare/run_store.h"
-#include "cogwheel/runs/training/step_report.h"
+#include "cogwheel/compare/run_maker.h"
+#include "cogwheel/compare/work_queue.h"
 
 namespace cogwheel::compare {
-
-// How the caller follows the job and stops it.
-struct ComparisonHooks {
-  std::function<void(const std::string& label, const runs::StepReport&)> progress;
-  std::function<void(const std::string&)> line;
-  const std::atomic<bool>* stop = nullptr;  // checked between steps
-  std::string resume = {};                  // the command that goes on; empty: that of the comparison itself
-};
 
 class ComparisonJob {
  public:
@@ -33,6 +23,9 @@ class ComparisonJob {
   // Makes every trial and run that is not done yet, seed by seed, so that results are paired as far as possible at any
   // time. Writes the files at the end. Throws Interrupted once the flag of the hooks is set.
   void run();
+  // The same, where workers make them: opens a queue of these items and takes the results as they come. Calls `wait`
+  // between looks, which gives workers time. The queue is closed however this ends.
+  void share(const WorkTerms& terms, std::vector<WorkItem> items, const std::function<void(const WorkQueue&)>& wait);
   // Throws Error where a run failed, or none finished.
   void expect_success() const;
 
@@ -41,32 +34,26 @@ class ComparisonJob {
  private:
   using Clock = std::chrono::steady_clock;
 
+  void begin();
+  void begin_runs();
+  void finish();
   void tune(MechanismPlan& plan);
-  // Taken from the store where it is there.
-  TuningTrial try_rate(const MechanismPlan& plan, double rate, const std::shared_ptr<const runs::Task>& task);
-  // In the folder of the comparison or in the store, where it is taken if it is finished there.
-  RunResult train(const MechanismPlan& plan, std::int64_t seed);
-  RunResult train_in(const std::filesystem::path& path, const runs::RunConfig& config, const MechanismPlan& plan,
-                     std::int64_t seed);
+  // Records what was made, and says so.
+  void take(const TuningTrial& trial);
+  void take(const RunResult& result);
+  bool take_from(const WorkQueue& queue, const WorkItem& item);  // whether it is there
   void record(RunResult result);
   // Of the runs of this invocation, how many are done and how many it has in all.
   void announce(const RunResult& result, std::int64_t done, std::int64_t total);
   void write_results();
   void write_report();
-  bool asked_to_stop() const { return hooks_.stop != nullptr && hooks_.stop->load(); }
   [[noreturn]] void interrupt();
 
   Comparison comparison_;
-  RowTasks tasks_;
-  ComparisonFolder folder_;
-  ComparisonHooks hooks_;
-  RunStore* store_;
-  std::vector<runs::Inspection> inspections_ = {};  // of the models that were trained here
+  RunMaker maker_;
+  std::int64_t runs_done_ = 0, runs_to_do_ = 0;  // of this invocation
   Clock::time_point start_ = Clock::now(), first_run_ = start_;
   double seconds_before_ = 0;  // of earlier invocations
 };
-
-// The trials that the store has, and the learning rates of rows that it has all trials of. Returns how many it has.
-std::int64_t take_stored_trials(Comparison& comparison, const RowTasks& tasks, const RunStore& store);
 
 }  // namespace cogwheel::compare

@@ -9,6 +9,7 @@
 #include "cogwheel/cli/number_option.h"
 #include "cogwheel/cli/task_files.h"
 #include "cogwheel/cli/training.h"
+#include "cogwheel/cli/workers.h"
 #include "cogwheel/compare/plan/plan.h"
 #include "cogwheel/compare/plan/presets.h"
 #include "cogwheel/compare/plan/row_tasks.h"
@@ -29,12 +30,23 @@ struct Arguments {
   bool resumes = false;          // --resume was given, even with an empty name
   std::vector<std::string> add;  // rows, folder
   bool overwrite = false;
+  Workers workers;
+  std::string join;
   Definitions definitions;
+
+  // With what its workers need to know.
+  Workers used_workers() const {
+    Workers used = workers;
+    for (const std::string& line : definitions.lines) used.options.insert(used.options.end(), {"--define", line});
+    for (const std::string& file : definitions.files)
+      used.options.insert(used.options.end(), {"--mechanism-file", file});
+    return used;
+  }
 };
 
 void compare_in(const compare::ComparisonFolder& folder, compare::Comparison comparison, const compare::RowTasks& tasks,
-                const compare::StepBudget& budget) {
-  const compare::ComparisonJob job = run_comparison(folder, std::move(comparison), tasks, budget);
+                const compare::StepBudget& budget, const Workers& workers) {
+  const compare::ComparisonJob job = run_comparison(folder, std::move(comparison), tasks, budget, workers);
   fmt::print("{}\n{}\n", compare::verdict(job.comparison()), folder.report_path().string());
   job.expect_success();
 }
@@ -53,23 +65,25 @@ void start(const Arguments& arguments) {
       arguments.out.empty() ? runs::new_run_path("compare") : fs::path(arguments.out), arguments.overwrite);
   folder.write_records(*tasks.shared());
   runs::point_latest_at(folder.path());
-  compare_in(folder, std::move(comparison), tasks, compare::requested_budget(request));
+  compare_in(folder, std::move(comparison), tasks, compare::requested_budget(request), arguments.used_workers());
 }
 
-void resume(const fs::path& path, const std::vector<std::string>& added) {
+void resume(const fs::path& path, const std::vector<std::string>& added, const Workers& workers) {
   const compare::ComparisonFolder folder = compare::ComparisonFolder::resume(path);
   compare::Comparison comparison = folder.read();
   compare::add_rows(comparison, added);
   const compare::RowTasks tasks = compare::load_tasks(comparison, folder.path());
   folder.expect_runs_match(comparison, tasks);
-  compare_in(folder, std::move(comparison), tasks, {});
+  compare_in(folder, std::move(comparison), tasks, {}, workers);
 }
 
 void compare(const Arguments& arguments) {
   register_definitions(arguments.definitions);
-  if (arguments.resumes) return resume(arguments.resume, {});
+  if (!arguments.join.empty()) return join_comparison(arguments.join, arguments.workers.threads);
+  const Workers workers = arguments.used_workers();
+  if (arguments.resumes) return resume(arguments.resume, {}, workers);
   if (arguments.add.empty()) return start(arguments);
-  resume(arguments.add.back(), {arguments.add.begin(), arguments.add.end() - 1});
+  resume(arguments.add.back(), {arguments.add.begin(), arguments.add.end() - 1}, workers);
 }
 
 std::string preset_help() {
@@ -160,15 +174,24 @@ void add_compare_command(CLI::App& app) {
   CLI::Option* added =
       command->add_option("--add", arguments->add, "add a mechanism, or a variant, to the comparison in DIR");
   added->option_text("ROW DIR")->expected(2);
+  CLI::Option* const workers = add_worker_options(*command, arguments->workers).first;
+  CLI::Option* join = command->add_option("--join", arguments->join,
+                                          "work on the comparison in DIR, which another process makes with --workers");
+  join->type_name("DIR");
   add_definition_options(*command, arguments->definitions);
-  command->callback([arguments, settings, resume, added] {
-    const CLI::Option* keeps = resume->count() > 0 ? resume : added->count() > 0 ? added : nullptr;
+  command->callback([arguments, settings, resume, added, join, workers] {
+    const auto given = [](const CLI::Option* option) { return option->count() > 0; };
+    const CLI::Option* keeps = given(resume) ? resume : given(added) ? added : given(join) ? join : nullptr;
+    if (given(resume) && given(added))
+      throw UsageError(expected_got("--resume", "no --add: adding also continues what is missing", "both"));
     for (const CLI::Option* option : settings)
-      if (keeps != nullptr && option->count() > 0)
+      if (keeps != nullptr && given(option))
         throw UsageError(
             expected_got(keeps->get_name(), "no further options: the comparison keeps its own", option->get_name()));
-    if (resume->count() > 0 && added->count() > 0)
-      throw UsageError(expected_got("--resume", "no --add: adding also continues what is missing", "both"));
+    for (const CLI::Option* option : {resume, added, workers})
+      if (given(join) && given(option))
+        throw UsageError(
+            expected_got("--join", "no " + option->get_name() + ": this process is one worker more", "both"));
     arguments->resumes = resume->count() > 0;
     compare(*arguments);
   });

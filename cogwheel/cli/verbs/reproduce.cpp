@@ -40,6 +40,7 @@ struct ReproduceArguments {
   reproduce::ReproductionRequest request;
   std::string out, resume, models = "runs/models";
   bool overwrite = false, retrain = false, dry_run = false, index = false;
+  Workers workers;
 };
 
 compare::RunStore store_of(const ReproduceArguments& arguments) {
@@ -170,7 +171,7 @@ void reproduce_trained(const Experiment& found, const ReproduceArguments& argume
   std::string resume = "cogwheel reproduce --resume " + shell_word(folder.path.string());
   if (arguments.models != ReproduceArguments().models) resume += " --models " + shell_word(arguments.models);
   const compare::ComparisonJob job =
-      run_comparison(place, std::move(planned.comparison), planned.tasks, {}, &store, resume);
+      run_comparison(place, std::move(planned.comparison), planned.tasks, {}, arguments.workers, &store, resume);
   std::vector<reproduce::StudyOfRows> studies =
       reproduce::make_studies(experiment, job.comparison(), place.path(), folder.path,
                               reproduce::StudyStore(store.folder(), store.version(), store.retrains()),
@@ -337,11 +338,12 @@ void add_reproduce_command(CLI::App& app) {
                    "where trained runs are kept for all experiments (default: runs/models)")
       ->type_name("DIR");
   CLI::Option* retrain = command->add_flag("--retrain", arguments->retrain, "train anew what --models has");
+  const auto [workers, threads] = add_worker_options(*command, arguments->workers);
   CLI::Option* dry =
       command->add_flag("--dry-run", arguments->dry_run, "say what would be trained and how long it takes");
   CLI::Option* index =
       command->add_flag("--index", arguments->index, "of several: run nothing, index the results that --out has");
-  index->excludes(dry)->excludes(retrain);
+  index->excludes(dry)->excludes(retrain)->excludes(workers)->excludes(threads);
   CLI::Option* out =
       command->add_option("--out", arguments->out, "folder of the result; by default runs/<date-time>-<name>");
   out->type_name("DIR");

@@ -133,6 +133,11 @@ bool Comparison::is_to_do(std::string_view mechanism, std::int64_t seed) const {
   return before == nullptr || (result(before) == nullptr && before->status != RunStatus::diverged);
 }
 
+bool Comparison::is_tried(std::string_view mechanism, double rate) const {
+  return std::ranges::any_of(
+      tuning, [&](const TuningTrial& trial) { return trial.mechanism == mechanism && trial.learning_rate == rate; });
+}
+
 std::int64_t Comparison::runs_to_do() const {
   std::int64_t count = 0;
   for (const MechanismPlan& each : mechanisms)

@@ -170,6 +170,8 @@ struct Comparison {
   // Whether a planned run is still to be made, or made again. One that diverged would diverge again.
   bool is_to_do(std::string_view mechanism, std::int64_t seed) const;
   std::int64_t runs_to_do() const;
+  // Whether a learning rate of a row was tried.
+  bool is_tried(std::string_view mechanism, double rate) const;
 };
 
 // The summary of the finished runs; the others are left out. One row per mechanism, in the order of `mechanisms`.

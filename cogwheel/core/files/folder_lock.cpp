@@ -65,7 +65,24 @@ void mark(int descriptor, const fs::path& folder, std::string_view kind) {
     throw Error(expected_got(folder.string(), "a folder that can be written", std::strerror(errno)));
 }
 
+// Of a shared lock of the marker of a folder, taken for a moment: 0, or errno.
+int problem_of_lock(const fs::path& folder) {
+  const int descriptor = ::open((folder / folder_marker).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (descriptor < 0) return 0;
+  int problem = 0;
+  while (::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && (problem = errno) == EINTR) problem = 0;
+  ::close(descriptor);
+  return problem;
+}
+
 }  // namespace
+
+bool is_locked(const fs::path& folder) { return problem_of_lock(folder) == EWOULDBLOCK; }
+
+void expect_locks(const fs::path& folder) {
+  if (const int problem = problem_of_lock(folder); problem != 0 && problem != EWOULDBLOCK)
+    throw Error(expected_got(folder.string(), "a file system with locks", std::strerror(problem)));
+}
 
 std::string folder_kind(const fs::path& folder) {
   const int descriptor = ::open((folder / folder_marker).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);

@@ -31,6 +31,13 @@ class FolderLock {
   int descriptor_;
 };
 
+// Whether a process holds the lock of a folder, this one included; never where there is no marker, or are no locks.
+bool is_locked(const std::filesystem::path& folder);
+
+// Throws Error where the file system of a folder that has a marker knows no locks, which work shared by processes
+// needs.
+void expect_locks(const std::filesystem::path& folder);
+
 // Creates it, and those above it, where it is missing. Throws Error where that cannot be, or a file has the name.
 void make_folder(const std::filesystem::path& folder);
 

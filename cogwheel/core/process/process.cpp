@@ -78,7 +78,8 @@ Process::Process(const std::vector<std::string>& command, const Options& options
     for (const int signal : {SIGPIPE, SIGXFSZ}) ::sigaddset(&usual, signal);
     ::posix_spawnattr_init(&attributes);
     ::posix_spawnattr_setsigdefault(&attributes, &usual);
-    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+    ::posix_spawnattr_setflags(
+        &attributes, static_cast<short>(POSIX_SPAWN_SETSIGDEF | (options.own_group ? POSIX_SPAWN_SETPGROUP : 0)));
     std::vector<std::string> words = command, environment = environment_with(options.environment);
     problem = ::posix_spawnp(&child_, words.front().c_str(), &actions, &attributes, pointers(words).data(),
                              pointers(environment).data());
@@ -101,6 +102,11 @@ Process::~Process() {
 
 void Process::interrupt() const {
   if (child_ != 0) ::kill(child_, SIGINT);
+}
+
+bool Process::has_ended() const {
+  siginfo_t ended{};
+  return ::waitid(P_PID, static_cast<id_t>(child_), &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid != 0;
 }
 
 Finished Process::wait() {

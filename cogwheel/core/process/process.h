@@ -20,6 +20,7 @@ class Process {
     std::vector<std::string> environment = {};  // "NAME=value", added or replacing entries of the inherited one
     bool errors_in_output = false;              // errors go into the output, in the order written
     bool errors_shown = false;                  // errors go where those of this process go, and are not captured
+    bool own_group = false;                     // a terminal's Ctrl-C goes to this process alone
   };
 
   // Starts a program, looked up on PATH. Throws Error where it cannot be started.
@@ -32,6 +33,8 @@ class Process {
 
   pid_t id() const { return child_; }
   void interrupt() const;
+  // Whether it has ended, so that wait() returns at once.
+  bool has_ended() const;
   Finished wait();
 
  private:

@@ -1,0 +1,206 @@
+"""`cogwheel compare --workers` and `--join`: several processes make the runs of one comparison, whose results are those of one."""
+
+import contextlib
+import functools
+import json
+import os
+import random
+import shutil
+import signal
+import time
+
+import pytest
+import torch
+from tensor_files import read_tensors
+from test_compare import generated_text
+
+# Two trials of each of two mechanisms and six runs, a second or less each.
+SMALL = ["--preset", "tiny", "--attention", "softmax,cog", "--seeds", 3, "--steps", 60, "--tune", 2, "--text", "text.txt"]
+MEASURED = ("seconds", "evaluation_seconds", "tokens_per_second", "peak_memory_bytes")
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("workers")
+    (folder / "text.txt").write_text(generated_text())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def compare(work, cogwheel_in):
+    return functools.partial(cogwheel_in(work), "compare")
+
+
+@pytest.fixture
+def begin(compare):
+    """Starts a comparison, whose process ends with the test, and with it its workers."""
+    started = []
+
+    def run(*words):
+        started.append(compare(*words, background=True))
+        return started[-1]
+
+    yield run
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def one(compare, work):
+    done = compare(*SMALL, "--out", "one")
+    assert done.returncode == 0, done.stderr
+    return results(work / "one")
+
+
+def results(folder):
+    """All that training decides, bit for bit, and nothing that a clock does."""
+    found = json.loads((folder / "results.json").read_text())
+    runs = [{key: value for key, value in run.items() if key not in MEASURED} for run in found["runs"]]
+    return {key: found[key] for key in ("mechanisms", "tuning", "summary", "interrupted", "data")} | {"runs": runs}
+
+
+def children_of(process):
+    """The workers of a comparison: process numbers."""
+    with contextlib.suppress(FileNotFoundError):
+        return [int(child) for child in open(f"/proc/{process.pid}/task/{process.pid}/children").read().split()]
+    return []
+
+
+def wait_for(condition, seconds=60):
+    """Until it holds; a machine may be slow, so that the time only ends a test that would hang."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    pytest.fail("nothing happened")
+
+
+def is_gone(number):
+    try:
+        return open(f"/proc/{number}/stat").read().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_two_workers_find_what_one_finds(compare, work, one):
+    done = compare(*SMALL, "--out", "two", "--workers", 2)
+    assert done.returncode == 0, done.stderr
+    assert results(work / "two") == one
+    assert not (work / "two/work").exists()
+    assert sorted(path.name for path in (work / "two/trained").iterdir()) == sorted(path.name for path in (work / "one/trained").iterdir())
+    for name in ("cog-seed-2", "softmax-seed-3"):
+        ours, theirs = (read_tensors(work / folder / "trained" / name / "checkpoint.safetensors") for folder in ("one", "two"))
+        assert ours.keys() == theirs.keys() and all(torch.equal(ours[key], theirs[key]) for key in ours), name
+
+
+def test_killed_workers_are_replaced(begin, work, one):
+    """At any moment: before a worker has read the text, in a trial, in a run, between two."""
+    draw = random.Random(20)
+    process = begin(*SMALL, "--out", "killed", "--workers", 2)
+    kills = 0
+    while process.poll() is None and kills < 6:
+        time.sleep(draw.uniform(0.1, 0.9))
+        if workers := children_of(process):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(draw.choice(workers), signal.SIGKILL)
+                kills += 1
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert kills > 1 and "was ended by signal 9; another takes its place" in errors
+    assert results(work / "killed") == one
+
+
+def test_others_join(begin, compare, work, one):
+    first = begin(*SMALL, "--out", "joined", "--workers", 2)
+    wait_for(lambda: (work / "joined/work/queue.json").exists())
+    other = compare("--join", "joined", "--threads", 1)
+    assert other.returncode == 0 and other.stdout.endswith(" made for joined\n"), other.stderr
+    output, errors = first.communicate()
+    assert first.returncode == 0, errors
+    assert results(work / "joined") == one
+
+
+def test_workers_end_with_their_comparison(begin, compare, work, one):
+    """Killed, which leaves no time to tell them; and asked to stop, which says how to go on."""
+    process = begin(*SMALL, "--out", "ended", "--workers", 2)
+    workers = wait_for(lambda: len(found := children_of(process)) == 2 and (work / "ended/trained").exists() and found)
+    process.kill()
+    wait_for(lambda: all(map(is_gone, workers)))
+    refused = compare("--join", "ended")
+    assert refused.returncode == 1
+    assert refused.stderr == "cogwheel: ended: expected a comparison that is being made with --workers, got one whose process has ended; --resume goes on\n"
+    process = begin("--resume", "ended", "--workers", 2)
+    wait_for(lambda: len(children_of(process)) == 2)
+    workers = children_of(process)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate()
+    assert all(map(is_gone, workers))
+    if process.returncode != 0:  # else it was done before
+        assert process.returncode == 130 and errors.rstrip().endswith("`cogwheel compare --resume ended` continues"), errors
+    done = compare("--resume", "ended", "--workers", 2)
+    assert done.returncode == 0, done.stderr
+    assert results(work / "ended") == one
+    assert not (work / "ended/work").exists()
+
+
+def test_a_mechanism_of_ones_own_is_that_of_the_workers(compare, work):
+    define = ["--define", "mine: f = s; g = abs(s)"]
+    words = ["--preset", "tiny", "--attention", "softmax,mine", "--seeds", 1, "--steps", 5, "--text", "text.txt", *define]
+    for name, more in (("own-one", []), ("own-two", ["--workers", 2])):
+        done = compare(*words, "--out", name, *more)
+        assert done.returncode == 0, done.stderr
+    assert results(work / "own-one") == results(work / "own-two")
+
+
+def test_a_run_that_fails_ends_no_other(compare, work):
+    """Its folder holds what is not a run, which one process and several tell in the same words."""
+    words = [*SMALL[:-4], "--text", "text.txt"]
+    told = []
+    for name, more in (("failed-one", []), ("failed-two", ["--workers", 2])):
+        (work / name / "trained/cog-seed-2").mkdir(parents=True)
+        (work / name / "trained/cog-seed-2/.cogwheel").write_text("comparison\n")
+        (work / name / "trained/cog-seed-2/thesis.txt").write_text("")
+        (work / name / ".cogwheel").write_text("comparison\n")
+        done = compare(*words, "--out", name, "--overwrite", *more)
+        told.append((done.returncode, done.stderr.splitlines()[-1].replace(name, "folder")))
+    assert told[0] == told[1] and told[0][0] != 0
+
+
+@pytest.mark.parametrize(
+    ("words", "line", "status"),
+    [
+        (["--workers", "0"], "--workers: expected at least 1, got 0", 2),
+        (["--workers", "2", "--threads", "0"], "--threads: expected at least 1, got 0", 2),
+        (["--join", "nowhere"], "nowhere: expected the folder of a comparison, got no results.json in it", 1),
+        (["--join", "one"], "one: expected a comparison that is being made with --workers, got none", 1),
+        (["--join", "one", "--steps", "3"], "--join: expected no further options: the comparison keeps its own, got --steps", 2),
+        (["--join", "one", "--workers", "3"], "--join: expected no --workers: this process is one worker more, got both", 2),
+        (["--join", "one", "--resume", "one"], "--join: expected no --resume: this process is one worker more, got both", 2),
+    ],
+)
+def test_bad_input_gets_a_line(compare, one, words, line, status):
+    refused = compare(*words)
+    assert (refused.returncode, refused.stderr) == (status, f"cogwheel: {line}\n")
+
+
+def test_another_build_or_machine_may_not_join(begin, compare, work):
+    process = begin(*SMALL, "--out", "strict", "--workers", 2)
+    queue = work / "strict/work/queue.json"
+    wait_for(queue.exists)
+    record = json.loads(queue.read_text())
+    record["terms"]["build"] = "0123"
+    (work / "other/work").mkdir(parents=True)
+    shutil.copy(work / "strict/results.json", work / "other/results.json")
+    (work / "other/work/queue.json").write_text(json.dumps(record))
+    refused = compare("--join", "other")
+    assert refused.returncode == 1 and refused.stderr.startswith("cogwheel: other: the build of cogwheel: expected 0123, got "), refused.stderr
+    (work / "other/work/queue.json").write_text(queue.read_text()[:-9] if queue.exists() else "{")
+    assert compare("--join", "other").stderr.startswith("cogwheel: other/work/queue.json: expected JSON")
+
+
+def test_more_threads_than_cores_are_warned_of(compare):
+    threads = os.cpu_count()
+    done = compare("--preset", "tiny", "--attention", "softmax", "--seeds", 1, "--steps", 1, "--text", "text.txt", "--out", "warned", "--workers", 2, "--threads", threads)
+    assert done.returncode == 0 and f"2 workers of {threads} thread" in done.stderr, done.stderr
