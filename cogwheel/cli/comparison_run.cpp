@@ -1,10 +1,14 @@
 #include "cogwheel/cli/comparison_run.h"
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <chrono>
+#include <exception>
 #include <map>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -16,9 +20,13 @@
 #include "cogwheel/compare/record/machine.h"
 #include "cogwheel/compare/report/page.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/process/shell_word.h"
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/core/wording/utc_time.h"
 #include "cogwheel/ops/bfloat16_products.h"
+#include "cogwheel/pages/html.h"
+#include "cogwheel/runs/run_folder.h"
+#include "cogwheel/runs/training/metrics.h"
 
 namespace cogwheel::cli {
 namespace {
@@ -31,8 +39,6 @@ std::string compiler() {
 #endif
 }
 
-using StepsPerSecond = std::map<std::string, double>;  // of rows
-
 compare::WorkTerms terms_of(const compare::RunStore* store) {
   compare::WorkTerms terms = compare::terms_here();
   if (store != nullptr) {
@@ -43,10 +49,65 @@ compare::WorkTerms terms_of(const compare::RunStore* store) {
   return terms;
 }
 
+// Steps per second of several models of one row that learn at the same time, each in a thread that has others.
+double measure_together(const compare::RowTasks& tasks, const compare::MechanismPlan& plan,
+                        const runs::RunConfig& config, std::int64_t workers, std::int64_t threads, bool decides) {
+  std::vector<double> rates(static_cast<std::size_t>(workers));
+  std::vector<std::exception_ptr> problems(rates.size());
+  {
+    std::vector<std::jthread> together;
+    for (std::size_t worker = 0; worker < rates.size(); ++worker)
+      together.emplace_back([&, worker] {
+        try {
+          const ThreadCount own(threads);
+          rates[worker] = measure_rates(tasks, decides)(plan, config);
+        } catch (...) {
+          problems[worker] = std::current_exception();
+        }
+      });
+  }
+  for (const std::exception_ptr& problem : problems)
+    if (problem) std::rethrow_exception(problem);
+  return std::accumulate(rates.begin(), rates.end(), 0.0);
+}
+
+// How many workers, and how many times as fast as this process alone they are together. What a comparison began with it
+// goes on with, because sums depend on the threads.
+std::pair<Workers, double> decide_workers(Workers asked, const compare::Comparison& comparison,
+                                          const compare::RowTasks& tasks, std::int64_t items, double estimate) {
+  constexpr double worth_trying = 60;  // seconds
+  const compare::MechanismPlan& plan = comparison.mechanisms.front();
+  const runs::RunConfig config = compare::run_config(comparison, plan, comparison.settings.seeds.front());
+  const std::int64_t all = at::get_num_threads();
+  const auto measure = [&](std::int64_t workers, std::int64_t threads) {
+    return measure_together(tasks, plan, config, workers, threads, asked.count == 0);
+  };
+  if (asked.count == 0) {
+    const std::int64_t before = comparison.runs.empty() ? 0 : comparison.machine.threads;
+    Workers chosen{.count = 1};
+    if (before > 0)
+      chosen = {.count = std::clamp<std::int64_t>(all / before, 1, std::max<std::int64_t>(1, items)),
+                .threads = before};
+    else if (comparison.configuration.training.device == "cpu" && asked.threads == 0 && estimate > worth_trying)
+      chosen = choose_workers(items, measure);
+    asked.count = chosen.count;
+    if (asked.threads == 0) asked.threads = chosen.threads;
+  }
+  asked.count = std::max<std::int64_t>(1, std::min(asked.count, items));
+  asked.threads = asked.used_threads();
+  const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
+  if (const std::int64_t threads = asked.threads * asked.count; cores > 0 && threads > cores)
+    fmt::print(stderr, "{} on {}: fewer would be faster\n", pages::counted(threads, "thread"),
+               pages::counted(cores, "core"));
+  if (asked.count == 1 || estimate == 0) return {asked, 1};
+  return {asked, measure(asked.count, asked.threads) / measure(1, all)};
+}
+
 // How much of the work has a result, and what is being made.
-void show_work(Progress& progress, const compare::WorkQueue& queue) {
+void show_work(Progress& progress, const compare::ComparisonFolder& folder, const compare::Comparison& comparison,
+               const compare::WorkQueue& queue) {
   double all = 0, made = 0;
-  std::string at_work;
+  std::string under_way;
   std::int64_t results = 0;
   for (const compare::WorkItem& item : queue.items()) {
     all += item.cost;
@@ -54,12 +115,18 @@ void show_work(Progress& progress, const compare::WorkQueue& queue) {
       made += item.cost;
       ++results;
     } else if (queue.is_claimed(item)) {
-      at_work += (at_work.empty() ? "" : ", ") + item.label();
+      double share = 0;
+      if (const compare::MechanismPlan* const plan = comparison.plan(item.mechanism); plan != nullptr && !item.rate)
+        share = static_cast<double>(
+                    runs::last_reported_step(runs::metrics_path(folder.run_path(*plan, item.seed))).value_or(0)) /
+                static_cast<double>(plan->steps);
+      made += share * item.cost;
+      under_way += fmt::format("{}{} {:.0f} %", under_way.empty() ? "" : ", ", item.label(), 100 * share);
     }
   }
-  progress.show("made", all > 0 ? made / all : 0,
+  progress.show("done", all > 0 ? made / all : 0,
                 {.step = fmt::format("{} of {}", results, queue.items().size()),
-                 .loss = at_work,
+                 .loss = under_way,
                  .measured = {},
                  .speed = {},
                  .left = {}});
@@ -68,10 +135,9 @@ void show_work(Progress& progress, const compare::WorkQueue& queue) {
 // Shows progress on stderr; the bar is removed at the end.
 compare::ComparisonJob run_job(compare::Comparison comparison, const compare::RowTasks& tasks,
                                const compare::ComparisonFolder& folder, const Workers& workers,
-                               const StepsPerSecond& rates, compare::RunStore* store, const std::string& resume) {
+                               std::vector<compare::WorkItem> items, compare::RunStore* store,
+                               const std::string& resume) {
   Progress progress(comparison.task.decisive().label, comparison.task.counted);
-  std::vector<compare::WorkItem> items;
-  if (workers.count > 1) items = compare::items_to_do(comparison, rates);
   const auto line = [&](const std::string& text) { progress.line(text); };
   compare::ComparisonJob job(
       std::move(comparison), tasks, folder,
@@ -86,9 +152,10 @@ compare::ComparisonJob run_job(compare::Comparison comparison, const compare::Ro
   }
   {
     WorkerProcesses processes(workers, folder.path());
+    int looks = 0;
     job.share(terms_of(store), std::move(items), [&](const compare::WorkQueue& queue) {
-      processes.keep_at_work(queue, line);
-      show_work(progress, queue);
+      processes.start_missing(queue, line);
+      if (looks++ % 5 == 0) show_work(progress, folder, job.comparison(), queue);
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     });
   }
@@ -108,21 +175,26 @@ compare::MeasureRate measure_rates(const compare::RowTasks& tasks, bool decides)
 }
 
 compare::ComparisonJob run_comparison(const compare::ComparisonFolder& folder, compare::Comparison comparison,
-                                      const compare::RowTasks& tasks, compare::StepBudget budget,
-                                      const Workers& workers, compare::RunStore* store, const std::string& resume) {
-  const ThreadsOfAWorker threads(workers);
-  budget.workers = workers.count;
+                                      const compare::RowTasks& tasks, const compare::StepBudget& budget,
+                                      const Workers& asked, compare::RunStore* store, const std::string& resume) {
   const bool decides = (budget.steps == 0 && comparison.settings.steps == 0) || comparison.match == "time";
-  StepsPerSecond rates;
-  const double estimate =
+  std::map<std::string, double> rates;  // of rows
+  double estimate =
       compare::decide_steps(comparison, budget, [&](const compare::MechanismPlan& plan, const runs::RunConfig& config) {
         return rates[plan.name] = measure_rates(tasks, decides)(plan, config);
       });
+  std::vector<compare::WorkItem> items = compare::items_to_do(comparison, rates);
+  const auto [workers, faster] = decide_workers(asked, comparison, tasks, std::ssize(items), estimate);
+  if (workers.count > 1)
+    estimate *= compare::time_of_workers(items, workers.count) / compare::time_of_workers(items, 1) *
+                static_cast<double>(workers.count) / faster;
+  const ThreadCount threads(workers.threads);
   if (comparison.runs.empty())  // nothing to choose any more once there are results
     say_what_precision_costs(
         compare::run_config(comparison, comparison.mechanisms.front(), comparison.settings.seeds.front()),
         tasks.of(comparison.mechanisms.front().name));
   comparison.machine = compare::this_machine();
+  comparison.machine.workers = workers.count > 1 ? workers.count : 0;
   comparison.machine.device = comparison.configuration.training.device;
   if (comparison.configuration.training.precision == "bf16")
     comparison.machine.bfloat16_products = ops::bfloat16_products_text();
@@ -137,8 +209,12 @@ compare::ComparisonJob run_comparison(const compare::ComparisonFolder& folder, c
   fmt::print(stderr, "{} on {}: {} of {} runs to do, steps: {}{}\n", comparison.settings.preset, comparison.data.name,
              comparison.runs_to_do(), comparison.planned_runs(), lengths,
              estimate > 0 ? fmt::format("; about {} in all", duration_text(estimate)) : "");
+  if (workers.count > 1)
+    fmt::print(stderr, "{} of {} each; `cogwheel compare --join {}` adds one\n",
+               pages::counted(workers.count, "worker"), pages::counted(workers.threads, "thread"),
+               shell_word(folder.path().string()));
 
-  return run_job(std::move(comparison), tasks, folder, workers, rates, store, resume);
+  return run_job(std::move(comparison), tasks, folder, workers, std::move(items), store, resume);
 }
 
 }  // namespace cogwheel::cli

@@ -14,12 +14,13 @@ namespace cogwheel::cli {
 // Training steps per second, by trying. Where they only serve an estimate, `decides` is false and less is tried.
 compare::MeasureRate measure_rates(const compare::RowTasks& tasks, bool decides);
 
-// Decides the steps, records the machine and the versions, says what is to do, and makes the runs, or has them made by
-// several workers. With a store, runs are made in it and taken from it. Throws Interrupted after Ctrl-C; `resume` is
-// the command that goes on, unless it is that of the comparison.
+// Decides the steps, those of one process, and how many workers make them where that is not said; records the machine
+// and the versions, says what is to do, and makes the runs or has them made. With a store, runs are made in it and
+// taken from it. Throws Interrupted after Ctrl-C; `resume` is the command that goes on, unless it is that of the
+// comparison.
 compare::ComparisonJob run_comparison(const compare::ComparisonFolder& folder, compare::Comparison comparison,
-                                      const compare::RowTasks& tasks, compare::StepBudget budget,
-                                      const Workers& workers, compare::RunStore* store = nullptr,
+                                      const compare::RowTasks& tasks, const compare::StepBudget& budget,
+                                      const Workers& asked, compare::RunStore* store = nullptr,
                                       const std::string& resume = {});
 
 }  // namespace cogwheel::cli

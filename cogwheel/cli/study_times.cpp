@@ -59,9 +59,9 @@ std::vector<std::string> fit_studies(reproduce::TrainedExperiment& experiment, S
     StudyTimes::Study& time = times.studies[index];
     if (time.by_size == 0) continue;
     reproduce::RequestedStudy& study = experiment.studies[index];
-    const double before = size_of(study);
-    set.push_back(set_size(study, share * before));
-    time.by_size *= size_of(study) / before;
+    const double before = size_of(study), smallest = smallest_size(study);
+    set.push_back(set_size(study, smallest + share * (before - smallest)));
+    time.by_size *= (size_of(study) - smallest) / (before - smallest);
   }
   return set;
 }
@@ -114,11 +114,15 @@ StudyTimes measure_studies(reproduce::TrainedExperiment experiment, compare::Com
       time.fixed = runs[index] * seconds_of(study);
       continue;
     }
+    // The first try has what all runs share, as a classifier, which the first of them makes.
     reproduce::RequestedStudy part = study;
     set_size(part, smallest_size(part));
-    time.fixed = seconds_of(part);  // with what all runs share, as a classifier, which the first of them makes
+    const double smallest = size_of(part), first = seconds_of(part), again = seconds_of(part);
     set_size(part, tried_size(study));
-    time.by_size = runs[index] * seconds_of(part) * size_of(study) / size_of(part);
+    const double each =
+        size_of(part) > smallest ? std::max(0.0, seconds_of(part) - again) / (size_of(part) - smallest) : 0;
+    time.fixed = first + (runs[index] - 1) * again;
+    time.by_size = runs[index] * each * (size_of(study) - smallest);
   }
   return times;
 }

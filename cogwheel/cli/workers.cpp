@@ -2,10 +2,11 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
-#include <sys/auxv.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -20,6 +21,7 @@
 #include "cogwheel/compare/run_store.h"
 #include "cogwheel/compare/worker.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/process/environment_python.h"
 #include "cogwheel/pages/html.h"
 
 namespace cogwheel::cli {
@@ -27,10 +29,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr Range<std::int64_t> worker_range{1, 1024}, thread_range{1, 4096};
-constexpr int most_ended = 10;  // processes that one item ends before it counts as one that fails
-
-// As it was called: the Python of the environment lies beside it.
-std::string this_program() { return reinterpret_cast<const char*>(::getauxval(AT_EXECFN)); }
+constexpr int max_crashes_of_an_item = 10;
 
 // The last line of what a program wrote, without the name of the program.
 std::string last_line(std::string text) {
@@ -40,88 +39,109 @@ std::string last_line(std::string text) {
   return text.starts_with(program) ? text.substr(program.size()) : text;
 }
 
-// Asks to stop where the comparison no longer waits for its workers.
-class QueueWatch {
+// Sets a flag where the user asks to stop, or the comparison no longer waits for its workers.
+class StopSignal {
  public:
-  explicit QueueWatch(const compare::WorkQueue& queue)
-      : thread_([&queue](const std::stop_token& stopped) {
-          while (!stopped.stop_requested() && queue.is_open())
-            std::this_thread::sleep_for(std::chrono::milliseconds(250));
-          if (!stopped.stop_requested()) ask_to_stop();
+  explicit StopSignal(const compare::WorkQueue& queue)
+      : thread_([&, this](const std::stop_token& ended) {
+          while (!ended.stop_requested() && !stop_) {
+            stop_ = stop_flag() || !queue.is_open();
+            std::this_thread::sleep_for(std::chrono::milliseconds(200));
+          }
         }) {}
+  const std::atomic<bool>& flag() const { return stop_; }
 
  private:
+  std::atomic<bool> stop_ = false;
   std::jthread thread_;
 };
 
 }  // namespace
 
 std::int64_t Workers::used_threads() const {
-  return threads > 0 ? threads : std::max<std::int64_t>(1, at::get_num_threads() / count);
+  return threads > 0 ? threads : std::max<std::int64_t>(1, at::get_num_threads() / std::max<std::int64_t>(1, count));
+}
+
+Workers choose_workers(std::int64_t items, const MeasureTogether& measure) {
+  constexpr double worth = 1.1;
+  const std::int64_t threads = at::get_num_threads(), count = std::min(items, threads);
+  if (count < 2 || measure(count, threads / count) < worth * measure(1, threads)) return {.count = 1};
+  return {.count = count};
 }
 
 std::pair<CLI::Option*, CLI::Option*> add_worker_options(CLI::App& command, Workers& workers) {
   return {add_number(command, "--workers", workers.count, worker_range,
-                     "processes that train at the same time; more can join (default: 1, this one)")
+                     std::string("processes that train at the same time, which others can join (default: ") +
+                         (workers.count == 1 ? "this one)" : "as many as train fastest, by trying)"))
               ->type_name("N"),
           add_number(command, "--threads", workers.threads, thread_range,
                      "of each worker (default: the machine's, shared equally)")
               ->type_name("T")};
 }
 
-ThreadsOfAWorker::ThreadsOfAWorker(const Workers& workers) : before_(at::get_num_threads()) {
-  const std::int64_t each = workers.used_threads(), all = each * workers.count;
-  if (const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency()); cores > 0 && all > cores)
-    fmt::print(stderr, "{} of {} on {}: slower than as many as there are\n", pages::counted(workers.count, "worker"),
-               pages::counted(each, "thread"), pages::counted(cores, "core"));
-  if (each != before_) at::set_num_threads(static_cast<int>(each));
+ThreadCount::ThreadCount(std::int64_t threads) : before_(at::get_num_threads()) {
+  if (threads != before_) at::set_num_threads(static_cast<int>(threads));
 }
 
-ThreadsOfAWorker::~ThreadsOfAWorker() { at::set_num_threads(before_); }
+ThreadCount::~ThreadCount() {
+  if (at::get_num_threads() != before_) at::set_num_threads(before_);
+}
 
 WorkerProcesses::~WorkerProcesses() {
-  for (const Place& place : places_)
-    if (place.process) place.process->interrupt();
-  for (const Place& place : places_)
-    if (place.process) place.process->wait();
+  for (const auto& process : processes_)
+    if (process) process->interrupt();
+  for (const auto& process : processes_)
+    if (process) process->wait();
 }
 
 std::unique_ptr<Process> WorkerProcesses::start() const {
-  const std::string threads = std::to_string(workers_.used_threads());
-  std::vector<std::string> command{this_program(), "compare", "--join", comparison_.string(), "--threads", threads};
+  // This very file, even where another was built in its place meanwhile.
+  std::vector<std::string> command{fmt::format("/proc/{}/exe", ::getpid()), "compare", "--join", comparison_.string()};
   command.insert(command.end(), workers_.options.begin(), workers_.options.end());
   return std::make_unique<Process>(
-      command,
-      Process::Options{.environment = {"OMP_NUM_THREADS=" + threads}, .errors_in_output = true, .own_group = true});
+      command, Process::Options{.environment = {fmt::format("OMP_NUM_THREADS={}", workers_.used_threads()),
+                                                "OMP_WAIT_POLICY=passive", "COGWHEEL_PYTHON=" + environment_python()},
+                                .errors_in_output = true,
+                                .own_group = true});
 }
 
-void WorkerProcesses::keep_at_work(const compare::WorkQueue& queue,
-                                   const std::function<void(const std::string&)>& line) {
-  for (std::size_t worker = 0; worker < places_.size(); ++worker) {
-    auto& [process, done] = places_[worker];
-    if (done || (process && !process->has_ended())) continue;
+void WorkerProcesses::start_missing(const compare::WorkQueue& queue,
+                                    const std::function<void(const std::string&)>& line) {
+  const std::int64_t most_in_vain = 20 * workers_.count;
+  const auto results = std::ranges::count_if(queue.items(), [&](const auto& item) { return queue.has_result(item); });
+  if (std::exchange(results_then_, results) != results) ended_ = 0;
+  for (std::size_t worker = 0; worker < processes_.size(); ++worker) {
+    std::unique_ptr<Process>& process = processes_[worker];
+    if (process && !process->has_ended()) continue;
     if (process) {
       const std::int64_t id = process->id();
       const Finished finished = process->wait();
       process.reset();
-      done = finished.status == 0;
-      if (done) continue;
-      if (finished.status < 128) throw Error("worker: " + last_line(finished.output));
-      const std::string cause = fmt::format("signal {}", finished.status - 128);
-      line(fmt::format("  worker {} was ended by {}; another takes its place", worker + 1, cause));
-      blame(queue, id, cause);
+      const bool interrupted = finished.status == Interrupted("").exit_code();
+      if (finished.signal == 0 && finished.status != 0 && !interrupted)
+        throw Error("worker: " + last_line(finished.output));
+      if (finished.status != 0) {
+        const std::string cause = interrupted ? "an interrupt" : fmt::format("signal {}", finished.signal);
+        if (++ended_ > most_in_vain)
+          throw Error(expected_got("workers", "one that makes something",
+                                   fmt::format("{} that ended before they did, the last by {}", ended_, cause)));
+        line(fmt::format("  worker {} was ended by {}; another takes its place", worker + 1, cause));
+        if (!interrupted) blame(queue, id, cause);
+      }
     }
-    process = start();
+    if (results < std::ssize(queue.items())) process = start();
   }
 }
 
 void WorkerProcesses::blame(const compare::WorkQueue& queue, std::int64_t process, const std::string& cause) {
   for (const compare::WorkItem& item : queue.items()) {
-    if (queue.has_result(item) || queue.last_process(item) != process || ++ended_by_[item.name()] < most_ended)
+    if (queue.has_result(item) || queue.last_process(item) != process ||
+        ++crashes_[item.name()] < max_crashes_of_an_item)
       continue;
     const auto claim = queue.claim(item);
     if (!claim) continue;
-    const std::string message = fmt::format("ended its process {} times, the last by {}", most_ended, cause);
+    const std::string message =
+        fmt::format("ended its process {} times, the last by {}", max_crashes_of_an_item, cause);
     if (item.rate)
       claim->keep(compare::TuningTrial{.mechanism = item.mechanism, .learning_rate = *item.rate, .message = message});
     else
@@ -130,28 +150,27 @@ void WorkerProcesses::blame(const compare::WorkQueue& queue, std::int64_t proces
   }
 }
 
-void join_comparison(const fs::path& path, std::int64_t threads) {
-  const ThreadsOfAWorker own({.threads = threads});
+void join_comparison(const fs::path& path) {
   const compare::ComparisonFolder folder = compare::ComparisonFolder::join(path);
   const compare::WorkQueue queue = compare::WorkQueue::join(path);
+  const compare::WorkTerms& terms = queue.terms();
+  const ThreadCount threads(terms.threads);
   compare::Comparison comparison = folder.read();
   const compare::RowTasks tasks = compare::load_tasks(comparison, path);
   std::optional<compare::RunStore> store;
-  if (!queue.terms().store.empty())
-    store.emplace(queue.terms().store, queue.terms().store_version, queue.terms().retrain);
+  if (!terms.store.empty()) store.emplace(terms.store, terms.store_version, terms.retrain, queue.id());
   Progress progress(comparison.task.decisive().label, comparison.task.counted);
+  const StopSignal stop(queue);
   compare::RunMaker maker(
       tasks, folder,
       {.progress = [&](const std::string& label, const runs::StepReport& report) { progress.show(label, report); },
        .line = [&](const std::string& text) { progress.line(text); },
-       .stop = &stop_flag()},
+       .stop = &stop.flag()},
       store ? &*store : nullptr);
-  const QueueWatch watch(queue);
   const std::int64_t made = compare::work_on(queue, std::move(comparison), maker);
   progress.clear();
   fmt::print("{} made for {}\n", pages::counted(made, "result"), path.string());
-  if (maker.asked_to_stop() && queue.is_open())
-    throw Interrupted("interrupted; another worker goes on with what this one had");
+  if (stop_flag() && queue.is_open()) throw Interrupted("interrupted; another worker goes on with what this one had");
 }
 
 }  // namespace cogwheel::cli

@@ -102,6 +102,7 @@ ComparisonFolder ComparisonFolder::join(const fs::path& path) {
 ComparisonFolder ComparisonFolder::resume(const fs::path& path) {
   ComparisonFolder folder = join(path);
   folder.lock_ = std::make_shared<const FolderLock>(path, runs::comparison_kind);
+  remove_work(path);
   remove_leftovers(path, comparison_files);
   return folder;
 }

@@ -10,6 +10,8 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/count_text.h"
 #include "cogwheel/core/wording/duration_text.h"
+#include "cogwheel/runs/run_folder.h"
+#include "cogwheel/runs/training/metrics.h"
 
 namespace cogwheel::compare {
 
@@ -51,13 +53,30 @@ void ComparisonJob::share(const WorkTerms& terms, std::vector<WorkItem> items,
       if (std::ranges::none_of(left, [&](const auto& item) { return item.rate && item.mechanism == plan.name; }))
         choose_rate(comparison_, plan);
     if (left.empty()) break;
-    if (maker_.asked_to_stop()) interrupt();
+    if (maker_.asked_to_stop()) {
+      for (const WorkItem& item : left)
+        if (!item.rate && open.queue.is_claimed(item)) record(interrupted(item));
+      interrupt();
+    }
     wait(open.queue);
   }
   finish();
 }
 
+RunResult ComparisonJob::interrupted(const WorkItem& item) const {
+  const MechanismPlan& plan = *comparison_.plan(item.mechanism);
+  const auto step = runs::last_reported_step(runs::metrics_path(maker_.folder().run_path(plan, item.seed)));
+  return {.mechanism = plan.name,
+          .seed = item.seed,
+          .learning_rate = plan.learning_rate,
+          .parameters = plan.parameters,
+          .status = RunStatus::interrupted,
+          .message = fmt::format("stopped at step {} of {}; its checkpoint is kept", step.value_or(0), plan.steps)};
+}
+
 bool ComparisonJob::take_from(const WorkQueue& queue, const WorkItem& item) {
+  if (!queue.has_result(item)) return false;
+  for (const std::string& line : queue.lines(item)) maker_.hooks().line(line);
   if (item.rate) {
     const auto trial = queue.trial(item);
     if (trial) take(*trial);

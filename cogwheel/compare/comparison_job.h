@@ -23,7 +23,7 @@ class ComparisonJob {
   // Makes every trial and run that is not done yet, seed by seed, so that results are paired as far as possible at any
   // time. Writes the files at the end. Throws Interrupted once the flag of the hooks is set.
   void run();
-  // The same, where workers make them: opens a queue of these items and takes the results as they come. Calls `wait`
+  // Has workers make them, longest first: opens a queue of these items and takes the results as they come. Calls `wait`
   // between looks, which gives workers time. The queue is closed however this ends.
   void share(const WorkTerms& terms, std::vector<WorkItem> items, const std::function<void(const WorkQueue&)>& wait);
   // Throws Error where a run failed, or none finished.
@@ -41,6 +41,7 @@ class ComparisonJob {
   // Records what was made, and says so.
   void take(const TuningTrial& trial);
   void take(const RunResult& result);
+  RunResult interrupted(const WorkItem& item) const;
   bool take_from(const WorkQueue& queue, const WorkItem& item);  // whether it is there
   void record(RunResult result);
   // Of the runs of this invocation, how many are done and how many it has in all.

@@ -59,6 +59,12 @@ std::string problem_of(const Work& work) {
   return "";
 }
 
+constexpr const char* waited_in_vain = "stopped while another process was training it";
+
+std::string waiting_line(const std::string& mechanism, std::int64_t seed) {
+  return fmt::format("  {}: another process trains it; waiting", run_label(mechanism, seed));
+}
+
 runs::RunConfig trial_config(const Comparison& comparison, MechanismPlan plan, double rate) {
   plan.steps = trial_steps(plan);
   plan.learning_rate = rate;
@@ -77,13 +83,15 @@ std::string trial_label(const TuningTrial& trial) {
   return fmt::format("{} learning rate {:.3g}", trial.mechanism, trial.learning_rate);
 }
 
-// That of the best trial; where every one diverged or failed, the default is as good as any.
 void choose_rate(Comparison& comparison, MechanismPlan& plan) {
   TuningTrial* best = nullptr;
+  const auto is_better = [&](const TuningTrial& trial) {
+    if (best == nullptr || *trial.value == *best->value)
+      return best == nullptr || trial.learning_rate < best->learning_rate;
+    return comparison.better(*trial.value, *best->value);
+  };
   for (TuningTrial& trial : comparison.tuning)
-    if (trial.mechanism == plan.name && trial.value &&
-        (best == nullptr || comparison.better(*trial.value, *best->value)))
-      best = &trial;
+    if (trial.mechanism == plan.name && trial.value && is_better(trial)) best = &trial;
   if (best == nullptr) return;
   best->chosen = true;
   plan.learning_rate = best->learning_rate;
@@ -116,6 +124,11 @@ std::optional<TuningTrial> RunMaker::try_rate(const Comparison& comparison, cons
   return trial;
 }
 
+void RunMaker::say(const std::string& line) {
+  hooks_.line(line);
+  lines_.push_back(line);
+}
+
 RunResult RunMaker::make_run(const Comparison& comparison, const MechanismPlan& plan, std::int64_t seed) {
   RunResult result;
   if (const std::string problem = problem_of([&] { result = train(comparison, plan, seed); }); !problem.empty()) {
@@ -139,29 +152,34 @@ RunResult RunMaker::train(const Comparison& comparison, const MechanismPlan& pla
   try {
     const StoredRun stored(place, [&] {
       if (asked_to_stop()) throw Stopped();
-      if (!std::exchange(said, true))
-        hooks_.line(fmt::format("  {}: another process trains it; waiting", run_label(plan.name, seed)));
+      if (!std::exchange(said, true)) say(waiting_line(plan.name, seed));
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
     });
     folder_.link_run(plan, seed, stored.run_path());
-    if (store_->retrains()) stored.clear();
+    if (store_->retrains()) stored.clear_for(store_->wish());
     try {
       if (const auto result = stored.result(config, task.description())) return *result;
     } catch (const Error& error) {
-      hooks_.line(fmt::format("  {}: trained anew: {}", run_label(plan.name, seed), one_line(error.what())));
+      say(fmt::format("  {}: trained anew: {}", run_label(plan.name, seed), one_line(error.what())));
       stored.clear();
     }
     RunResult result = train_in(stored.run_path(), config, plan, seed);
     if (result.status == RunStatus::done || result.status == RunStatus::diverged) stored.keep(result);
     return result;
   } catch (const Stopped&) {
-    return {.status = RunStatus::interrupted, .message = "stopped while another process was training it"};
+    return {.status = RunStatus::interrupted, .message = waited_in_vain};
   }
 }
 
 RunResult RunMaker::train_in(const fs::path& path, const runs::RunConfig& config, const MechanismPlan& plan,
                              std::int64_t seed) {
   const std::shared_ptr<const runs::Task>& task = tasks_.of(plan.name);
+  // A worker of a process that has ended is about to stop.
+  for (bool said = false; is_locked(path);) {
+    if (asked_to_stop()) return {.status = RunStatus::interrupted, .message = waited_in_vain};
+    if (!std::exchange(said, true)) say(waiting_line(plan.name, seed));
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
   const bool resumed = fs::exists(path / "config.toml") && runs::RunFolder::holds_checkpoint(path);
   const bool measured = reset_peak_memory();
   runs::TrainingRun run(config.model, config.training, task);
@@ -169,7 +187,7 @@ RunResult RunMaker::train_in(const fs::path& path, const runs::RunConfig& config
       resumed ? runs::RunFolder::resume(path) : runs::RunFolder::create(path, config, task->assets(), true);
   std::vector<runs::StepReport> reports;
   if (resumed) {
-    for (const std::string& warning : runs::load_newest(run, folder)) hooks_.line(warning);
+    for (const std::string& warning : runs::load_newest(run, folder)) say(warning);
     reports = runs::read_metrics(folder.metrics_path());
     std::erase_if(reports, [&](const runs::StepReport& report) { return report.step > run.steps_done(); });
   }
@@ -183,7 +201,7 @@ RunResult RunMaker::train_in(const fs::path& path, const runs::RunConfig& config
            },
        .returned =
            [&](std::int64_t step) { std::erase_if(reports, [&](const auto& report) { return report.step > step; }); },
-       .warn = [&](const std::string& line) { hooks_.line(line); },
+       .warn = [&](const std::string& line) { say(line); },
        .stop = hooks_.stop});
 
   RunResult result;

@@ -40,6 +40,8 @@ class RunMaker {
   const ComparisonHooks& hooks() const { return hooks_; }
   // Of the models that were trained here.
   const std::vector<runs::Inspection>& inspections() const { return inspections_; }
+  // What was said since the last call, beside being told to the hooks.
+  std::vector<std::string> take_lines() { return std::exchange(lines_, {}); }
   bool asked_to_stop() const { return hooks_.stop != nullptr && hooks_.stop->load(); }
 
  private:
@@ -51,15 +53,18 @@ class RunMaker {
   ComparisonFolder folder_;
   ComparisonHooks hooks_;
   RunStore* store_;
+  void say(const std::string& line);
+
   std::vector<runs::Inspection> inspections_ = {};
+  std::vector<std::string> lines_ = {};
 };
 
 // What a trial and a run are called in lines of progress.
 std::string trial_label(const TuningTrial& trial);
 std::string run_label(const std::string& mechanism, std::int64_t seed);
 
-// The rate of the best trial of a row is that of its runs; where every one diverged or failed, the default is as good
-// as any.
+// The rate of the best trial of a row is that of its runs, of equal ones the lowest; where every one diverged or
+// failed, the default is as good as any.
 void choose_rate(Comparison& comparison, MechanismPlan& plan);
 
 // The trials that the store has, and the learning rates of rows that it has all trials of. Returns how many it has.

@@ -17,7 +17,7 @@ namespace cogwheel::compare {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char *result_file = "result.json", *trials_folder = "trials";
+constexpr const char *result_file = "result.json", *wish_file = "made-anew-for", *trials_folder = "trials";
 constexpr std::size_t digits_of_hash = 24;
 
 fs::path made(fs::path place) {
@@ -29,7 +29,7 @@ fs::path made(fs::path place) {
 
 StoredRun::StoredRun(fs::path place, const std::function<void()>& waiting)
     : place_(made(std::move(place))), lock_(place_, stored_run_kind, waiting) {
-  remove_leftovers(place_, {result_file});
+  remove_leftovers(place_, {result_file, wish_file});
 }
 
 std::optional<RunResult> StoredRun::result(const runs::RunConfig& config, const runs::TaskDescription& task) const {
@@ -54,11 +54,20 @@ void StoredRun::clear() const {
   if (fs::exists(run_path(), problem)) runs::remove_run_files(run_path());
 }
 
-RunStore::RunStore(const fs::path& folder, std::string version, bool retrain)
+void StoredRun::clear_for(const std::string& wish) const {
+  std::error_code problem;
+  const fs::path file = place_ / wish_file;
+  if (!wish.empty() && fs::exists(file, problem) && read_file(file) == wish) return;
+  clear();
+  if (!wish.empty()) write_file(file, wish);
+}
+
+RunStore::RunStore(const fs::path& folder, std::string version, bool retrain, std::string wish)
     : name_(folder.string()),
       folder_(fs::weakly_canonical(fs::absolute(folder))),
       version_(std::move(version)),
-      retrain_(retrain) {
+      retrain_(retrain),
+      wish_(std::move(wish)) {
   expect_makable(folder_);
 }
 

@@ -35,6 +35,8 @@ class StoredRun {
   void keep(const RunResult& result) const;
   // Leaves nothing of the run.
   void clear() const;
+  // The same once for each wish; each time where it has no name.
+  void clear_for(const std::string& wish) const;
 
  private:
   std::filesystem::path place_;
@@ -43,9 +45,10 @@ class StoredRun {
 
 class RunStore {
  public:
-  // `version`: of Cogwheel. `retrain`: finished runs are made anew. The folder is made by the first run that is put
-  // into it; throws Error now where that could not be.
-  RunStore(const std::filesystem::path& folder, std::string version, bool retrain = false);
+  // `version`: of Cogwheel. `retrain`: finished runs are made anew, for a wish with a name once, whichever process
+  // begins or goes on with them. The folder is made by the first run that is put into it; throws Error now where that
+  // could not be.
+  RunStore(const std::filesystem::path& folder, std::string version, bool retrain = false, std::string wish = {});
 
   // The place of a run of this configuration, completed by its task.
   std::filesystem::path place(const runs::RunConfig& config, std::int64_t evaluated_items) const;
@@ -56,6 +59,7 @@ class RunStore {
   std::optional<TuningTrial> trial(const runs::RunConfig& config, std::int64_t evaluated_items) const;
   void keep(const runs::RunConfig& config, std::int64_t evaluated_items, const TuningTrial& trial) const;
   bool retrains() const { return retrain_; }
+  const std::string& wish() const { return wish_; }
   const std::string& name() const { return name_; }  // of the folder, as it was given
   const std::filesystem::path& folder() const { return folder_; }
   const std::string& version() const { return version_; }
@@ -68,6 +72,7 @@ class RunStore {
   std::filesystem::path folder_;
   std::string version_;
   bool retrain_;
+  std::string wish_;
 };
 
 }  // namespace cogwheel::compare

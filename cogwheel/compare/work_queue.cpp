@@ -1,10 +1,13 @@
 #include "cogwheel/compare/work_queue.h"
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <system_error>
 #include <tuple>
 
@@ -15,7 +18,6 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/process/build_id.h"
-#include "cogwheel/core/wording/utc_time.h"
 #include "cogwheel/runs/json_fields.h"
 #include "cogwheel/runs/run_folder.h"
 
@@ -23,40 +25,24 @@ namespace cogwheel::compare {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char *work_folder = "work", *list_file = "queue.json", *made_file = "result.json",
-                     *process_file = "process";
-constexpr std::string_view item_kind = "work item";
+constexpr const char *work_folder = "work", *queue_file = "queue.json", *item_result_file = "result.json",
+                     *process_file = "process", *lines_file = "lines.txt";
+constexpr std::string_view items_kind = "work queue", item_kind = "work item";
 
-// queue.json.
-struct Record {
-  std::int64_t schema = 1;
-  std::string created = {};
-  std::int64_t process = 0;
-  WorkTerms terms = {};
-  std::vector<WorkItem> items = {};
-};
+fs::path queue_path(const fs::path& comparison) { return comparison / work_folder / queue_file; }
 
-constexpr auto fields(const Record&) {
-  return std::tuple{runs::field("schema", &Record::schema), runs::field("created", &Record::created),
-                    runs::field("process", &Record::process), runs::field("terms", &Record::terms),
-                    runs::field("items", &Record::items)};
-}
-
-fs::path queue_path(const fs::path& comparison) { return comparison / work_folder / list_file; }
-
-std::vector<fs::path> item_folders(const fs::path& comparison) {
-  std::vector<fs::path> folders;
-  std::error_code problem;
-  fs::directory_iterator entries(comparison / work_folder, problem);
-  for (; !problem && entries != fs::directory_iterator(); entries.increment(problem))
-    if (folder_kind(entries->path()) == item_kind) folders.push_back(entries->path());
-  return folders;
+// Which no other queue has, of whatever process and time.
+std::string new_id() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}", device(), device());
 }
 
 }  // namespace
 
 static constexpr auto fields(const WorkTerms&) {
-  return std::tuple{runs::field("build", &WorkTerms::build), runs::field("instructions", &WorkTerms::instructions),
+  return std::tuple{runs::field("build", &WorkTerms::build),
+                    runs::field("instructions", &WorkTerms::instructions),
+                    runs::field("threads", &WorkTerms::threads),
                     runs::unless_empty("store", &WorkTerms::store),
                     runs::unless_empty("store_version", &WorkTerms::store_version),
                     runs::field("retrain", &WorkTerms::retrain)};
@@ -65,6 +51,11 @@ static constexpr auto fields(const WorkTerms&) {
 static constexpr auto fields(const WorkItem&) {
   return std::tuple{runs::field("mechanism", &WorkItem::mechanism), runs::field("rate", &WorkItem::rate),
                     runs::field("seed", &WorkItem::seed), runs::field("cost", &WorkItem::cost)};
+}
+
+static constexpr auto fields(const WorkRecord&) {
+  return std::tuple{runs::field("schema", &WorkRecord::schema), runs::field("id", &WorkRecord::id),
+                    runs::field("terms", &WorkRecord::terms), runs::field("items", &WorkRecord::items)};
 }
 
 std::string WorkItem::name() const {
@@ -76,51 +67,68 @@ std::string WorkItem::label() const {
   return rate ? trial_label({.mechanism = mechanism, .learning_rate = *rate}) : run_label(mechanism, seed);
 }
 
-void WorkClaim::keep(const TuningTrial& trial) const { write_file(folder_ / made_file, trial_to_json(trial)); }
+void WorkClaim::keep(const TuningTrial& trial, const std::vector<std::string>& lines) const {
+  keep(trial_to_json(trial), lines);
+}
 
-void WorkClaim::keep(const RunResult& result) const { write_file(folder_ / made_file, run_to_json(result)); }
+void WorkClaim::keep(const RunResult& result, const std::vector<std::string>& lines) const {
+  keep(run_to_json(result), lines);
+}
 
-WorkTerms terms_here() { return {.build = build_id(), .instructions = std::string(chosen_isa())}; }
+void WorkClaim::keep(const std::string& result, const std::vector<std::string>& lines) const {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  if (!text.empty()) write_file(folder_ / lines_file, text);
+  write_file(folder_ / item_result_file, result);
+}
+
+WorkTerms terms_here() {
+  const std::string build = build_id({"cogwheel", "torch"});
+  if (build.empty()) throw Error(expected_got("this build of cogwheel", "an identifier, for --workers", "none"));
+  return {.build = build, .instructions = std::string(chosen_isa()), .threads = at::get_num_threads()};
+}
 
 WorkQueue WorkQueue::open(const fs::path& comparison, WorkTerms terms, std::vector<WorkItem> items) {
   expect_locks(comparison);
-  WorkQueue queue(comparison, std::move(terms), std::move(items));
-  make_folder(comparison / work_folder);
-  std::error_code problem;
-  for (const fs::path& folder : item_folders(comparison)) fs::remove(folder / made_file, problem);
-  const Record record{.created = utc_now(), .process = ::getpid(), .terms = queue.terms_, .items = queue.items_};
-  queue.text_ = runs::write_json(record).dump(1) + "\n";
-  write_file(queue_path(comparison), queue.text_);
+  remove_work(comparison);
+  WorkQueue queue(comparison, {.id = new_id(), .terms = std::move(terms), .items = std::move(items)});
+  const fs::path folder = comparison / work_folder / queue.record_.id;
+  make_folder(folder);
+  const FolderLock marked(folder, items_kind);
+  write_file(queue_path(comparison), runs::write_json(queue.record_).dump(1) + "\n");
   return queue;
 }
 
 WorkQueue WorkQueue::join(const fs::path& comparison) {
   const fs::path file = queue_path(comparison);
+  const auto none = [&](const std::string& got) {
+    return Error(expected_got(comparison.string(), "a comparison that is being made with --workers", got));
+  };
   std::error_code problem;
-  if (!fs::exists(file, problem))
-    throw Error(expected_got(comparison.string(), "a comparison that is being made with --workers", "none"));
-  const std::string text = read_file(file);
-  Record record;
+  if (!fs::exists(file, problem)) throw none("none");
+  WorkQueue queue(comparison, {});
   try {
-    runs::read_json(nlohmann::ordered_json::parse(text), "queue", record);
+    runs::read_json(nlohmann::ordered_json::parse(read_file(file)), "queue", queue.record_);
   } catch (const nlohmann::json::exception&) {
     throw Error(expected_got(file.string(), "JSON", "none"));
   }
-  const WorkTerms here = terms_here();
-  const auto expect = [&](const char* what, const std::string& there, const std::string& own) {
-    if (there != own) throw Error(expected_got(fmt::format("{}: {}", comparison.string(), what), there, own));
+  const auto expect = [&](const char* what, const auto& there, const auto& here) {
+    if (there != here)
+      throw Error(expected_got(fmt::format("{}: {}", comparison.string(), what), fmt::format("{}", there),
+                               fmt::format("{}", here)));
   };
-  expect("the build of cogwheel", record.terms.build, here.build);
-  expect("instructions", record.terms.instructions, here.instructions);
-  WorkQueue queue(comparison, std::move(record.terms), std::move(record.items));
-  queue.text_ = text;
-  if (!queue.is_open())
-    throw Error(expected_got(comparison.string(), "a comparison that is being made with --workers",
-                             "one whose process has ended; --resume goes on"));
+  const WorkTerms& there = queue.terms();
+  const WorkTerms here = terms_here();
+  expect("the format of its work", queue.record_.schema, WorkRecord().schema);
+  expect("the build of cogwheel", there.build, here.build);
+  expect("instructions", there.instructions, here.instructions);
+  if (!queue.is_open()) throw none("one whose process has ended; --resume goes on");
   return queue;
 }
 
-fs::path WorkQueue::folder_of(const WorkItem& item) const { return comparison_ / work_folder / item.name(); }
+fs::path WorkQueue::folder_of(const WorkItem& item) const {
+  return comparison_ / work_folder / record_.id / item.name();
+}
 
 std::optional<WorkClaim> WorkQueue::claim(const WorkItem& item) const {
   if (has_result(item)) return std::nullopt;
@@ -130,6 +138,7 @@ std::optional<WorkClaim> WorkQueue::claim(const WorkItem& item) const {
   try {
     auto lock = std::make_unique<FolderLock>(folder, item_kind, [] { throw Claimed(); });
     if (has_result(item)) return std::nullopt;
+    remove_leftovers(folder, {item_result_file, process_file, lines_file});
     write_file(folder / process_file, std::to_string(::getpid()) + "\n");
     return WorkClaim(folder, std::move(lock));
   } catch (const Claimed&) {
@@ -149,12 +158,12 @@ std::int64_t WorkQueue::last_process(const WorkItem& item) const {
 
 bool WorkQueue::has_result(const WorkItem& item) const {
   std::error_code problem;
-  return fs::exists(folder_of(item) / made_file, problem);
+  return fs::exists(folder_of(item) / item_result_file, problem);
 }
 
 std::optional<TuningTrial> WorkQueue::trial(const WorkItem& item) const {
   if (!has_result(item)) return std::nullopt;
-  const fs::path file = folder_of(item) / made_file;
+  const fs::path file = folder_of(item) / item_result_file;
   TuningTrial trial = parse_trial(read_file(file), file.string());
   trial.mechanism = item.mechanism;
   return trial;
@@ -162,17 +171,21 @@ std::optional<TuningTrial> WorkQueue::trial(const WorkItem& item) const {
 
 std::optional<RunResult> WorkQueue::run(const WorkItem& item, const runs::TaskDescription& task) const {
   if (!has_result(item)) return std::nullopt;
-  const fs::path file = folder_of(item) / made_file;
+  const fs::path file = folder_of(item) / item_result_file;
   return parse_run(read_file(file), file.string(), task);
 }
 
+std::vector<std::string> WorkQueue::lines(const WorkItem& item) const {
+  std::vector<std::string> lines;
+  std::ifstream file(folder_of(item) / lines_file);
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
 bool WorkQueue::is_open() const {
-  if (!is_locked(comparison_)) return false;
-  try {
-    return read_file(queue_path(comparison_)) == text_;
-  } catch (const Error&) {  // removed
-    return false;
-  }
+  std::error_code problem;
+  return is_locked(comparison_) && fs::exists(comparison_ / work_folder / record_.id, problem) &&
+         fs::exists(queue_path(comparison_), problem);
 }
 
 void WorkQueue::close() const {
@@ -182,12 +195,16 @@ void WorkQueue::close() const {
 
 void remove_work(const fs::path& comparison) {
   std::error_code problem;
+  const fs::path work = comparison / work_folder;
   fs::remove(queue_path(comparison), problem);
-  for (const fs::path& folder : item_folders(comparison)) {
-    for (const char* file : {made_file, process_file, folder_marker.data()}) fs::remove(folder / file, problem);
-    fs::remove(folder, problem);  // unless something else is in it
-  }
-  fs::remove(comparison / work_folder, problem);
+  if (!fs::is_directory(work, problem)) return;
+  remove_leftovers(work, {queue_file});
+  std::vector<fs::path> queues;
+  for (fs::directory_iterator entries(work, problem); !problem && entries != fs::directory_iterator();
+       entries.increment(problem))
+    if (folder_kind(entries->path()) == items_kind) queues.push_back(entries->path());
+  for (const fs::path& queue : queues) fs::remove_all(queue, problem);
+  fs::remove(work, problem);  // unless something else is in it
 }
 
 std::vector<WorkItem> items_to_do(const Comparison& comparison, const std::map<std::string, double>& steps_per_second) {
@@ -208,6 +225,12 @@ std::vector<WorkItem> items_to_do(const Comparison& comparison, const std::map<s
     return std::pair(!a.rate, -a.cost) < std::pair(!b.rate, -b.cost);
   });
   return items;
+}
+
+double time_of_workers(const std::vector<WorkItem>& items, std::int64_t workers) {
+  std::vector<double> busy_until(static_cast<std::size_t>(workers));
+  for (const WorkItem& item : items) *std::ranges::min_element(busy_until) += item.cost;
+  return std::ranges::max(busy_until);
 }
 
 }  // namespace cogwheel::compare

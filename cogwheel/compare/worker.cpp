@@ -35,12 +35,13 @@ bool make(const WorkItem& item, const WorkClaim& claim, const Comparison& compar
           RunMaker& maker) {
   if (item.rate) {
     const auto trial = maker.try_rate(comparison, plan, *item.rate);
-    if (trial) claim.keep(*trial);
+    if (trial) claim.keep(*trial, maker.take_lines());
     return trial.has_value();
   }
   const RunResult result = maker.make_run(comparison, plan, item.seed);
-  if (result.status != RunStatus::interrupted) claim.keep(result);
-  return result.status != RunStatus::interrupted;
+  if (result.status == RunStatus::interrupted) return false;
+  claim.keep(result, maker.take_lines());
+  return true;
 }
 
 }  // namespace
@@ -56,7 +57,11 @@ std::int64_t work_on(const WorkQueue& queue, Comparison comparison, RunMaker& ma
       if (!item.rate && !knows_rate(queue, comparison, plan)) continue;
       const auto claim = queue.claim(item);
       if (!claim) continue;
-      made += make(item, *claim, comparison, plan, maker);
+      try {
+        made += make(item, *claim, comparison, plan, maker);
+      } catch (const Error&) {
+        if (queue.is_open()) throw;  // else nobody waits for it, and its folder may be gone
+      }
       return true;
     }
     return false;

@@ -78,6 +78,9 @@ struct RunFile {
 // it is the link that is replaced.)
 void expect_no_run_file(const std::filesystem::path& out, std::string_view what);
 
+// Of the folder of a run, which need not be there.
+inline std::filesystem::path metrics_path(const std::filesystem::path& run) { return run / "metrics.jsonl"; }
+
 class RunFolder {
  public:
   // A new run: locks the folder, replaces its files if `overwrite`, writes config.toml, then `files`. Throws what
@@ -113,7 +116,7 @@ class RunFolder {
   std::map<std::int64_t, std::filesystem::path, std::greater<>> numbered_checkpoints() const;
   std::filesystem::path config_path() const { return path_ / "config.toml"; }
   std::filesystem::path tokenizer_path() const { return path_ / tokenizer_file; }
-  std::filesystem::path metrics_path() const { return path_ / "metrics.jsonl"; }
+  std::filesystem::path metrics_path() const { return runs::metrics_path(path_); }
   std::filesystem::path samples_path() const { return path_ / "samples.jsonl"; }
   std::filesystem::path changes_path() const { return path_ / "changes.jsonl"; }
   std::filesystem::path spikes_path() const { return path_ / "spikes.jsonl"; }

@@ -194,6 +194,8 @@ def compare(attention: Any = None, task: str | None = None, **keys: Any) -> Comp
         FileNotFoundError: no executable.
         RuntimeError: one that was killed.
     """
+    if "join" in keys:
+        raise ValueError("compare: expected no join: `cogwheel compare --join DIR` works on a comparison that another process makes, got one")
     keys = {"attention": attention, "task": task, **keys}
     status, printed, said = _run(["compare", *_words(keys), *_definitions(keys)])
     if status in (130, -signal.SIGINT):

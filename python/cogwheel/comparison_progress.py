@@ -10,6 +10,9 @@ from typing import Any
 _RUNS = re.compile(r".*: (\d+) of \d+ runs to do, ")
 _STEP = re.compile(r"(.+): step (\d+)/(\d+)  (.*)")
 _DONE = re.compile(r" +(\d+)/\d+ +(.*)")
+# Of several workers: how many trials and runs are done, and how far those are that are being made.
+_WORKERS = re.compile(r"done: \d+ of \d+(.*)")
+_SHARE = re.compile(r" seed \d+ (\d+) %")
 
 
 def _bar(runs: int) -> Any:
@@ -46,6 +49,9 @@ class Progress:
                 # Trials of learning rates come before the runs, and are none.
                 share = int(step[2]) / int(step[3]) if " seed " in step[1] else 0
                 self._move(self._done + share, f"  {step[1]}  {step[4]}")
+        elif workers := _WORKERS.match(line):
+            if self._tqdm is not None:
+                self._move(self._done + sum(map(int, _SHARE.findall(workers[1]))) / 100, f"  {workers[1].strip()}")
         elif done := _DONE.match(line):
             self._done = int(done[1])
             if self._tqdm is not None:

@@ -30,7 +30,7 @@ struct Arguments {
   bool resumes = false;          // --resume was given, even with an empty name
   std::vector<std::string> add;  // rows, folder
   bool overwrite = false;
-  Workers workers;
+  Workers workers{.count = 0};
   std::string join;
   Definitions definitions;
 
@@ -79,7 +79,7 @@ void resume(const fs::path& path, const std::vector<std::string>& added, const W
 
 void compare(const Arguments& arguments) {
   register_definitions(arguments.definitions);
-  if (!arguments.join.empty()) return join_comparison(arguments.join, arguments.workers.threads);
+  if (!arguments.join.empty()) return join_comparison(arguments.join);
   const Workers workers = arguments.used_workers();
   if (arguments.resumes) return resume(arguments.resume, {}, workers);
   if (arguments.add.empty()) return start(arguments);
@@ -174,12 +174,13 @@ void add_compare_command(CLI::App& app) {
   CLI::Option* added =
       command->add_option("--add", arguments->add, "add a mechanism, or a variant, to the comparison in DIR");
   added->option_text("ROW DIR")->expected(2);
-  CLI::Option* const workers = add_worker_options(*command, arguments->workers).first;
+  const auto [workers, threads] = add_worker_options(*command, arguments->workers);
   CLI::Option* join = command->add_option("--join", arguments->join,
                                           "work on the comparison in DIR, which another process makes with --workers");
   join->type_name("DIR");
+  const std::vector<CLI::Option*> own{resume, added, workers, threads};  // of the process of a comparison
   add_definition_options(*command, arguments->definitions);
-  command->callback([arguments, settings, resume, added, join, workers] {
+  command->callback([arguments, settings, resume, added, join, own] {
     const auto given = [](const CLI::Option* option) { return option->count() > 0; };
     const CLI::Option* keeps = given(resume) ? resume : given(added) ? added : given(join) ? join : nullptr;
     if (given(resume) && given(added))
@@ -188,7 +189,7 @@ void add_compare_command(CLI::App& app) {
       if (keeps != nullptr && given(option))
         throw UsageError(
             expected_got(keeps->get_name(), "no further options: the comparison keeps its own", option->get_name()));
-    for (const CLI::Option* option : {resume, added, workers})
+    for (const CLI::Option* option : own)
       if (given(join) && given(option))
         throw UsageError(
             expected_got("--join", "no " + option->get_name() + ": this process is one worker more", "both"));

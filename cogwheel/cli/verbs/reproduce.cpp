@@ -106,6 +106,9 @@ void expect_options_of_a_lab(const ReproduceArguments& arguments) {
   const reproduce::ReproductionRequest& given = arguments.request;
   reproduce::ReproductionRequest plain;
   plain.experiment = given.experiment, plain.set = given.set;
+  const Workers alone;
+  if (given == plain && (arguments.workers.count != alone.count || arguments.workers.threads != alone.threads))
+    throw UsageError(expected_got(given.experiment, "no --workers and no --threads, as it is a lab", "them"));
   if (given != plain || arguments.retrain || arguments.dry_run)
     throw UsageError(expected_got(given.experiment, "no options but --set, --out and --overwrite, as it is a lab",
                                   arguments.dry_run   ? "--dry-run"
@@ -159,7 +162,7 @@ void reproduce_trained(const Experiment& found, const ReproduceArguments& argume
   // With its steps, so that it can be resumed as it began, whatever the machine's speed is then.
   reproduce::ReproductionRequest recorded = arguments.request;
   for (const std::string& assignment : planned.fitted) {
-    fmt::print(stderr, "{}: {} fits into the time given\n", found.name, assignment);
+    fmt::print(stderr, "{}: {}, for the time given\n", found.name, assignment);
     recorded.set.push_back(assignment);
   }
   if (planned.budget.steps == 0) recorded.steps = planned.comparison.settings.steps;
@@ -343,7 +346,8 @@ void add_reproduce_command(CLI::App& app) {
       command->add_flag("--dry-run", arguments->dry_run, "say what would be trained and how long it takes");
   CLI::Option* index =
       command->add_flag("--index", arguments->index, "of several: run nothing, index the results that --out has");
-  index->excludes(dry)->excludes(retrain)->excludes(workers)->excludes(threads);
+  for (CLI::Option* of_training : {workers, threads}) index->excludes(of_training), dry->excludes(of_training);
+  index->excludes(dry)->excludes(retrain);
   CLI::Option* out =
       command->add_option("--out", arguments->out, "folder of the result; by default runs/<date-time>-<name>");
   out->type_name("DIR");

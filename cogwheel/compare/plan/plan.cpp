@@ -347,8 +347,7 @@ double decide_steps(Comparison& comparison, const StepBudget& budget, const Meas
   }
   if (settings.steps == 0 && budget.steps > 0) settings.steps = budget.steps;
   if (settings.steps == 0) {
-    const double seconds = static_cast<double>(budget.workers) *
-                           (budget.seconds > 0 ? budget.seconds : find_preset(settings.preset).seconds);
+    const double seconds = budget.seconds > 0 ? budget.seconds : find_preset(settings.preset).seconds;
     settings.steps =
         rounded_steps((seconds - fixed) / per_step, budget.seconds > 0 ? min_fitted_steps : min_chosen_steps);
   }
@@ -361,7 +360,7 @@ double decide_steps(Comparison& comparison, const StepBudget& budget, const Meas
           1, std::llround(static_cast<double>(settings.steps) * rates[index] / rates[base_of(plan)]));
     plan.learning_rate = untuned_rate(comparison, plan);
   }
-  return (fixed + per_step * static_cast<double>(settings.steps)) / static_cast<double>(budget.workers);
+  return fixed + per_step * static_cast<double>(settings.steps);
 }
 
 double untuned_rate(const Comparison& comparison, const MechanismPlan& plan) {

@@ -64,8 +64,7 @@ using MeasureRate = std::function<double(const MechanismPlan&, const runs::RunCo
 // How long runs are: steps, or, where these are 0, as many as fit into so many seconds of the whole comparison.
 struct StepBudget {
   std::int64_t steps = 0;
-  double seconds = 0;        // 0: those of the preset
-  std::int64_t workers = 1;  // that train at the same time, each as fast as was measured
+  double seconds = 0;  // 0: those of the preset
 };
 
 // What the request or its preset asks for.

@@ -118,6 +118,7 @@ struct Comparison {
   struct Machine {
     std::string cpu, instructions, matrix_products, system;  // matrix_products: the library
     std::int64_t cores = 0, threads = 0, memory_bytes = 0;
+    std::int64_t workers = 0;            // processes that trained at the same time; 0: that of the comparison alone
     std::string device = "cpu";          // where models learned
     std::string bfloat16_products = {};  // how attention and layers multiplied them, where they did
   } machine;

@@ -106,6 +106,7 @@ static constexpr auto fields(const Comparison::Machine&) {
       runs::field("cpu", &Comparison::Machine::cpu),
       runs::field("cores", &Comparison::Machine::cores),
       runs::field("threads", &Comparison::Machine::threads),
+      runs::unless_empty("workers", &Comparison::Machine::workers),
       runs::field("instructions", &Comparison::Machine::instructions),
       runs::field("matrix_products", &Comparison::Machine::matrix_products),
       runs::field("memory_bytes", &Comparison::Machine::memory_bytes),

@@ -168,7 +168,10 @@ std::string facts_html(const Comparison& comparison) {
                                                   : fmt::format("widths {}", fmt::join(settings.widths, ", ")),
                           context, trained_on)) +
          fact("Machine",
-              fmt::format("{}{}, {}", comparison.machine.device == "cpu" ? "" : comparison.machine.device + ", ",
+              fmt::format("{}{}{}, {}", comparison.machine.device == "cpu" ? "" : comparison.machine.device + ", ",
+                          comparison.machine.workers == 0
+                              ? ""
+                              : pages::counted(comparison.machine.workers, "worker") + " at a time, each of ",
                           pages::counted(comparison.machine.threads, "CPU thread"),
                           unbroken(comparison.machine.instructions)),
               fmt::format("{} in {}", pages::counted(static_cast<std::int64_t>(comparison.runs.size()), "run"),

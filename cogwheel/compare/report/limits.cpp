@@ -157,10 +157,14 @@ std::string limits_html(const Comparison& comparison) {
                                                 context, unit));
   html += limit(
       "Speed elsewhere.",
-      fmt::format("{} per second hold for {} with {} and this size, and for the other load on the machine.",
+      fmt::format("{} per second hold for {} with {} and this size, and for the other load on the machine{}.",
                   pages::capitalised(comparison.task.counted),
                   comparison.machine.device == "cpu" ? "this CPU" : comparison.machine.device + " of this machine",
-                  pages::counted(comparison.machine.threads, "thread")));
+                  pages::counted(comparison.machine.threads, "thread"),
+                  comparison.machine.workers == 0
+                      ? ""
+                      : fmt::format(", where up to {} trained at the same time and others may have joined",
+                                    pages::counted(comparison.machine.workers, "worker"))));
   return html;
 }
 

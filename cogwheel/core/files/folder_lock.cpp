@@ -44,12 +44,17 @@ void remove_file(const fs::path& path) {
   if (problem) throw Error(expected_got(path.string(), "a file that can be removed", problem.message()));
 }
 
-// Calls `refused`, and tries again, where another process holds it.
+// Calls `refused`, and tries again, where another process holds it. Who only looks at it (is_locked) holds it for a
+// moment, which does not count.
 void lock(int descriptor, const std::function<void()>& refused) {
+  int looks = 5;
   while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) return;  // no locks on this file system
-    refused();
+    if (looks-- > 0)
+      ::usleep(2000);
+    else
+      refused();
   }
 }
 
@@ -65,10 +70,11 @@ void mark(int descriptor, const fs::path& folder, std::string_view kind) {
     throw Error(expected_got(folder.string(), "a folder that can be written", std::strerror(errno)));
 }
 
-// Of a shared lock of the marker of a folder, taken for a moment: 0, or errno.
+// Of a shared lock of the marker of a folder, taken for a moment: errno; 0 where nothing hinders it, or there is no
+// marker.
 int problem_of_lock(const fs::path& folder) {
   const int descriptor = ::open((folder / folder_marker).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (descriptor < 0) return 0;
+  if (descriptor < 0) return errno == ENOENT || errno == ENOTDIR ? 0 : errno;
   int problem = 0;
   while (::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && (problem = errno) == EINTR) problem = 0;
   ::close(descriptor);
@@ -77,7 +83,7 @@ int problem_of_lock(const fs::path& folder) {
 
 }  // namespace
 
-bool is_locked(const fs::path& folder) { return problem_of_lock(folder) == EWOULDBLOCK; }
+bool is_locked(const fs::path& folder) { return problem_of_lock(folder) != 0; }
 
 void expect_locks(const fs::path& folder) {
   if (const int problem = problem_of_lock(folder); problem != 0 && problem != EWOULDBLOCK)

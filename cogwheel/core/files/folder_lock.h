@@ -31,7 +31,8 @@ class FolderLock {
   int descriptor_;
 };
 
-// Whether a process holds the lock of a folder, this one included; never where there is no marker, or are no locks.
+// Whether a process holds the lock of a folder, this one included, or it cannot be told; never where there is no
+// marker.
 bool is_locked(const std::filesystem::path& folder);
 
 // Throws Error where the file system of a folder that has a marker knows no locks, which work shared by processes

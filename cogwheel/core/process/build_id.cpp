@@ -3,9 +3,14 @@
 #include <elf.h>
 #include <link.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <set>
 #include <string_view>
+#include <utility>
+
+#include "cogwheel/core/encoding/sha256.h"
 
 namespace cogwheel {
 namespace {
@@ -34,26 +39,43 @@ std::string id_in_notes(const char* notes, std::size_t bytes) {
   return "";
 }
 
-// The first object is the executable.
-int read_first(dl_phdr_info* object, std::size_t, void* id) {
+struct Search {
+  const std::vector<std::string>* libraries;
+  bool first = true;            // that is the executable
+  std::set<std::string> found;  // sorted, whatever the order of loading
+  bool of_executable = false;
+};
+
+int read_object(dl_phdr_info* object, std::size_t, void* data) {
+  auto& search = *static_cast<Search*>(data);
+  const bool executable = std::exchange(search.first, false);
+  const std::string path = object->dlpi_name, name = path.substr(path.rfind('/') + 1);
+  const bool wanted = executable || std::ranges::any_of(*search.libraries, [&](const std::string& library) {
+                        return name.find(library) != std::string::npos;
+                      });
+  if (!wanted) return 0;
   for (int index = 0; index < object->dlpi_phnum; ++index) {
     const ElfW(Phdr)& segment = object->dlpi_phdr[index];
     if (segment.p_type != PT_NOTE) continue;
     const auto* const notes = reinterpret_cast<const char*>(object->dlpi_addr + segment.p_vaddr);
-    if (std::string found = id_in_notes(notes, segment.p_filesz); !found.empty()) {
-      *static_cast<std::string*>(id) = std::move(found);
+    if (std::string id = id_in_notes(notes, segment.p_filesz); !id.empty()) {
+      search.found.insert(std::move(id));
+      search.of_executable |= executable;
       break;
     }
   }
-  return 1;
+  return 0;
 }
 
 }  // namespace
 
-std::string build_id() {
-  std::string id;
-  ::dl_iterate_phdr(read_first, &id);
-  return id;
+std::string build_id(const std::vector<std::string>& libraries) {
+  Search search{.libraries = &libraries, .found = {}};
+  ::dl_iterate_phdr(read_object, &search);
+  if (!search.of_executable) return "";
+  std::string all;
+  for (const std::string& id : search.found) all += id + "\n";
+  return sha256(all).substr(0, 16);
 }
 
 }  // namespace cogwheel

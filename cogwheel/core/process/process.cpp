@@ -55,7 +55,7 @@ int wait_for(pid_t child) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return status;
 }
 
 }  // namespace
@@ -110,7 +110,10 @@ bool Process::has_ended() const {
 }
 
 Finished Process::wait() {
-  Finished finished{.status = wait_for(child_), .output = contents_of(output_)};
+  const int status = wait_for(child_);
+  Finished finished{.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+                    .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+                    .output = contents_of(output_)};
   if (errors_ >= 0) finished.errors = contents_of(errors_);
   child_ = 0;
   return finished;

@@ -10,6 +10,7 @@ namespace cogwheel {
 
 struct Finished {
   int status = 0;  // 0: success; 128 + the signal, where a signal ended it
+  int signal = 0;  // that ended it; 0: none
   std::string output = {}, errors = {};
 };
 

@@ -1,6 +1,7 @@
 #include "cogwheel/runs/training/metrics.h"
 
 #include <algorithm>
+#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -80,6 +81,20 @@ std::vector<StepReport> read_metrics(const std::filesystem::path& path) {
     }
   }
   return reports;
+}
+
+std::optional<std::int64_t> last_reported_step(const std::filesystem::path& path) {
+  constexpr std::streamoff longest_line = 1 << 16;
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file.tellg();
+  if (!file || size <= 0) return std::nullopt;
+  file.seekg(std::max<std::streamoff>(0, size - longest_line));
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  text.erase(std::min(text.size(), text.rfind('\n')));
+  const std::size_t begin = text.rfind('\n') + 1;  // 0 where there is none
+  const auto line = nlohmann::json::parse(text.substr(begin), nullptr, false);
+  const auto step = line.is_object() ? line.find("step") : line.end();
+  return step != line.end() && step->is_number_integer() ? std::optional(step->get<std::int64_t>()) : std::nullopt;
 }
 
 void expect_reports(const std::filesystem::path& path, std::int64_t step, const std::vector<std::int64_t>& expected) {

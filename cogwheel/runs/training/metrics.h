@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ std::string sample_line(const ContinuedText& text);
 // The reports in order. Lines do not hold StepReport::steps, which stays 0. Throws Error where the file cannot be read;
 // an incomplete last line is left out.
 std::vector<StepReport> read_metrics(const std::filesystem::path& path);
+
+// The step of the last whole line of a file that may still grow, by reading its end alone; none where there is no line.
+std::optional<std::int64_t> last_reported_step(const std::filesystem::path& path);
 
 // Throws Error unless the reports up to `step` are those of the steps in `expected`: a lost part of a curve cannot be
 // recovered, and a gap in it would go unnoticed.

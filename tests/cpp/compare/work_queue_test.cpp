@@ -63,13 +63,25 @@ TEST(WorkQueue, EightWorkersAreSixTimesAsFastAsOne) {
     comparison.mechanisms.back().name = "row " + std::to_string(rate);
     rates[comparison.mechanisms.back().name] = rate;
   }
-  std::vector<double> busy_until(8);
-  double alone = 0;
-  for (const WorkItem& item : items_to_do(comparison, rates)) {
-    *std::ranges::min_element(busy_until) += item.cost;
-    alone += item.cost;
+  const std::vector<WorkItem> items = items_to_do(comparison, rates);
+  EXPECT_GE(time_of_workers(items, 1) / time_of_workers(items, 8), 6);
+  // Shortest first, the last of them runs alone.
+  const std::vector<WorkItem> shortest_first(items.rbegin(), items.rend());
+  EXPECT_LT(time_of_workers(items, 8), time_of_workers(shortest_first, 8));
+}
+
+// The lowest of equally good ones, whatever order they were tried in.
+TEST(WorkQueue, EveryWorkerChoosesTheSameRate) {
+  for (const bool reversed : {false, true}) {
+    Comparison comparison = plan(1, 2).comparison;
+    MechanismPlan& row = comparison.mechanisms.front();
+    comparison.tuning = {{.mechanism = row.name, .learning_rate = 1e-3, .value = 0.5},
+                         {.mechanism = row.name, .learning_rate = 2e-3, .value = 0.5},
+                         {.mechanism = row.name, .learning_rate = 4e-3, .value = std::nullopt}};
+    if (reversed) std::ranges::reverse(comparison.tuning);
+    choose_rate(comparison, row);
+    EXPECT_EQ(row.learning_rate, 1e-3);
   }
-  EXPECT_GE(alone / std::ranges::max(busy_until), 6);
 }
 
 TEST(WorkQueue, AnItemHasOneOwnerAtATimeAndOneResult) {
@@ -89,10 +101,12 @@ TEST(WorkQueue, AnItemHasOneOwnerAtATimeAndOneResult) {
     EXPECT_EQ(other.last_process(item), ::getpid());
   }
   EXPECT_FALSE(other.is_claimed(item));
-  other.claim(item)->keep(RunResult{.mechanism = item.mechanism, .seed = item.seed, .status = RunStatus::failed});
+  other.claim(item)->keep(RunResult{.mechanism = item.mechanism, .seed = item.seed, .status = RunStatus::failed},
+                          {"said"});
   EXPECT_TRUE(queue.has_result(item));
   EXPECT_FALSE(queue.claim(item));
   EXPECT_EQ(queue.run(item, plan(1, 0).comparison.task)->status, RunStatus::failed);
+  EXPECT_EQ(queue.lines(item), (std::vector<std::string>{"said"}));
   // Opened again, the work begins without results, and who worked on the first queue sees that it is another.
   const WorkQueue again = WorkQueue::open(folder.path(), terms_here(), {item});
   EXPECT_FALSE(again.has_result(item));
@@ -101,6 +115,31 @@ TEST(WorkQueue, AnItemHasOneOwnerAtATimeAndOneResult) {
   EXPECT_FALSE(again.is_open());
   remove_work(folder.path());
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "work"));
+}
+
+TEST(WorkQueue, IsJoinedByWorkersThatMakeTheSame) {
+  const TemporaryFolder temporary;
+  const auto folder = ComparisonFolder::create(temporary.path() / "out", false);
+  const auto refusal = [&](WorkTerms terms) -> std::string {
+    const WorkQueue queue = WorkQueue::open(folder.path(), std::move(terms), {});
+    try {
+      WorkQueue::join(folder.path());
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  const auto but = [](auto member, auto value) {
+    WorkTerms terms = terms_here();
+    terms.*member = value;
+    return terms;
+  };
+  EXPECT_EQ(refusal(terms_here()), "");
+  const std::string path = folder.path().string();
+  EXPECT_EQ(refusal(but(&WorkTerms::build, "0123")),
+            path + ": the build of cogwheel: expected 0123, got " + terms_here().build);
+  EXPECT_EQ(refusal(but(&WorkTerms::instructions, "z80")),
+            path + ": instructions: expected z80, got " + terms_here().instructions);
 }
 
 TEST(WorkQueue, IsClosedWhereItsProcessHasEnded) {
