@@ -71,36 +71,41 @@ double measure_together(const compare::RowTasks& tasks, const compare::Mechanism
   return std::accumulate(rates.begin(), rates.end(), 0.0);
 }
 
-// How many workers, and how many times as fast as this process alone they are together. What a comparison began with it
-// goes on with, because sums depend on the threads.
-std::pair<Workers, double> decide_workers(Workers asked, const compare::Comparison& comparison,
+// How many processes there is memory for that hold what this one does: data, a model, libraries.
+std::int64_t room_for_workers() {
+  const auto available = compare::available_memory_bytes(), resident = compare::resident_memory_bytes();
+  return available && resident && *resident > 0 ? *available / *resident : 1;
+}
+
+// How many workers with how many threads, and how many times as fast as this process alone they are together. Threads
+// that a comparison began with stay, because sums depend on them.
+std::pair<Workers, double> decide_workers(Workers workers, const compare::Comparison& comparison,
                                           const compare::RowTasks& tasks, std::int64_t items, double estimate) {
   constexpr double worth_trying = 60;  // seconds
   const compare::MechanismPlan& plan = comparison.mechanisms.front();
   const runs::RunConfig config = compare::run_config(comparison, plan, comparison.settings.seeds.front());
-  const std::int64_t all = at::get_num_threads();
-  const auto measure = [&](std::int64_t workers, std::int64_t threads) {
-    return measure_together(tasks, plan, config, workers, threads, asked.count == 0);
+  const std::int64_t all = at::get_num_threads(), before = comparison.runs.empty() ? 0 : comparison.machine.threads;
+  const bool chosen = workers.count == 0;
+  const auto measure = [&](std::int64_t count, std::int64_t threads) {
+    return measure_together(tasks, plan, config, count, threads, chosen);
   };
-  if (asked.count == 0) {
-    const std::int64_t before = comparison.runs.empty() ? 0 : comparison.machine.threads;
-    Workers chosen{.count = 1};
-    if (before > 0)
-      chosen = {.count = std::clamp<std::int64_t>(all / before, 1, std::max<std::int64_t>(1, items)),
-                .threads = before};
-    else if (comparison.configuration.training.device == "cpu" && asked.threads == 0 && estimate > worth_trying)
-      chosen = choose_workers(items, measure);
-    asked.count = chosen.count;
-    if (asked.threads == 0) asked.threads = chosen.threads;
+  if (chosen) {
+    workers.count = 1;
+    const std::int64_t most = std::min(items, room_for_workers());
+    if (before > 0 && workers.threads == 0)
+      workers.count = std::min(all / before, most);
+    else if (comparison.configuration.training.device == "cpu" && workers.threads == 0 && estimate > worth_trying)
+      workers.count = choose_workers(most, measure).count;
   }
-  asked.count = std::max<std::int64_t>(1, std::min(asked.count, items));
-  asked.threads = asked.used_threads();
+  workers.count = std::max<std::int64_t>(1, std::min(workers.count, items));
+  if (workers.threads == 0 && before > 0 && before <= all) workers.threads = before;
+  workers.threads = workers.used_threads();
   const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
-  if (const std::int64_t threads = asked.threads * asked.count; cores > 0 && threads > cores)
+  if (const std::int64_t threads = workers.threads * workers.count; cores > 0 && threads > cores)
     fmt::print(stderr, "{} on {}: fewer would be faster\n", pages::counted(threads, "thread"),
                pages::counted(cores, "core"));
-  if (asked.count == 1 || estimate == 0) return {asked, 1};
-  return {asked, measure(asked.count, asked.threads) / measure(1, all)};
+  if (workers.count == 1 || estimate == 0) return {workers, 1};
+  return {workers, measure(workers.count, workers.threads) / measure(1, all)};
 }
 
 // How much of the work has a result, and what is being made.
