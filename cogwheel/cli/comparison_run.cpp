@@ -86,8 +86,11 @@ std::pair<Workers, double> decide_workers(Workers workers, const compare::Compar
   const runs::RunConfig config = compare::run_config(comparison, plan, comparison.settings.seeds.front());
   const std::int64_t all = at::get_num_threads(), before = comparison.runs.empty() ? 0 : comparison.machine.threads;
   const bool chosen = workers.count == 0;
+  std::map<std::pair<std::int64_t, std::int64_t>, double> measured;  // once each: it takes seconds
   const auto measure = [&](std::int64_t count, std::int64_t threads) {
-    return measure_together(tasks, plan, config, count, threads, chosen);
+    const auto [rate, fresh] = measured.try_emplace({count, threads});
+    if (fresh) rate->second = measure_together(tasks, plan, config, count, threads, chosen);
+    return rate->second;
   };
   if (chosen) {
     workers.count = 1;

@@ -31,10 +31,6 @@ const std::vector<std::string> comparison_files{"results.json", "results.csv", "
 
 fs::path trained_path(const fs::path& comparison) { return comparison / runs::trained_folder; }
 
-std::string run_name(std::string_view mechanism, std::int64_t seed) {
-  return fmt::format("{}-seed-{}", name_in_path(mechanism), seed);
-}
-
 bool is_named_like_a_run(const std::string& name) {
   constexpr std::string_view before_seed = "-seed-";
   const std::size_t place = name.rfind(before_seed);

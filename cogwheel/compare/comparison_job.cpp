@@ -71,20 +71,17 @@ RunResult ComparisonJob::interrupted(const WorkItem& item) const {
           .learning_rate = plan.learning_rate,
           .parameters = plan.parameters,
           .status = RunStatus::interrupted,
-          .message = fmt::format("stopped at step {} of {}; its checkpoint is kept", step.value_or(0), plan.steps)};
+          .message = stopped_message(step.value_or(0), plan.steps)};
 }
 
 bool ComparisonJob::take_from(const WorkQueue& queue, const WorkItem& item) {
   if (!queue.has_result(item)) return false;
   for (const std::string& line : queue.lines(item)) maker_.hooks().line(line);
-  if (item.rate) {
-    const auto trial = queue.trial(item);
-    if (trial) take(*trial);
-    return trial.has_value();
-  }
-  const auto result = queue.run(item, comparison_.task);
-  if (result) take(*result);
-  return result.has_value();
+  if (item.rate)
+    take(*queue.trial(item));
+  else
+    take(*queue.run(item, comparison_.task));
+  return true;
 }
 
 void ComparisonJob::begin() {

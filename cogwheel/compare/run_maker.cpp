@@ -79,6 +79,10 @@ std::string run_label(const std::string& mechanism, std::int64_t seed) {
   return fmt::format("{} seed {}", mechanism, seed);
 }
 
+std::string stopped_message(std::int64_t step, std::int64_t steps) {
+  return fmt::format("stopped at step {} of {}; its checkpoint is kept", step, steps);
+}
+
 std::string trial_label(const TuningTrial& trial) {
   return fmt::format("{} learning rate {:.3g}", trial.mechanism, trial.learning_rate);
 }
@@ -228,7 +232,7 @@ RunResult RunMaker::train_in(const fs::path& path, const runs::RunConfig& config
       break;
     case runs::TrainingStatus::stopped:
       result.status = RunStatus::interrupted;
-      result.message = fmt::format("stopped at step {} of {}; its checkpoint is kept", run.steps_done(), plan.steps);
+      result.message = stopped_message(run.steps_done(), plan.steps);
       break;
   }
   return result;

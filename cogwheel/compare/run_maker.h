@@ -62,6 +62,8 @@ class RunMaker {
 // What a trial and a run are called in lines of progress.
 std::string trial_label(const TuningTrial& trial);
 std::string run_label(const std::string& mechanism, std::int64_t seed);
+// Why a run is not done that was stopped.
+std::string stopped_message(std::int64_t step, std::int64_t steps);
 
 // The rate of the best trial of a row is that of its runs, of equal ones the lowest; where every one diverged or
 // failed, the default is as good as any.

@@ -59,8 +59,7 @@ static constexpr auto fields(const WorkRecord&) {
 }
 
 std::string WorkItem::name() const {
-  return rate ? fmt::format("{}-rate-{}", name_in_path(mechanism), *rate)
-              : fmt::format("{}-seed-{}", name_in_path(mechanism), seed);
+  return rate ? fmt::format("{}-rate-{}", name_in_path(mechanism), *rate) : run_name(mechanism, seed);
 }
 
 std::string WorkItem::label() const {

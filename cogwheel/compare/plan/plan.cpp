@@ -310,9 +310,13 @@ void add_rows(Comparison& comparison, const std::vector<std::string>& rows) {
   }
 }
 
+std::string run_name(std::string_view mechanism, std::int64_t seed) {
+  return fmt::format("{}-seed-{}", name_in_path(mechanism), seed);
+}
+
 runs::RunConfig run_config(const Comparison& comparison, const MechanismPlan& plan, std::int64_t seed) {
   runs::RunConfig config = row_configuration(shared_configuration(comparison), plan);
-  config.name = fmt::format("{}-seed-{}", name_in_path(plan.name), seed);
+  config.name = run_name(plan.name, seed);
   config.training = with_steps(config.training, std::max<std::int64_t>(1, plan.steps));
   if (plan.learning_rate > 0) config.training = with_rate(config.training, plan.learning_rate);
   config.training.seed = static_cast<std::uint64_t>(seed);

@@ -70,6 +70,9 @@ struct StepBudget {
 // What the request or its preset asks for.
 StepBudget requested_budget(const CompareRequest& request);
 
+// What the run of a row is called where files are: in its configuration and of its folder.
+std::string run_name(std::string_view mechanism, std::int64_t seed);
+
 // Decides the steps of every plan that has none: those of the baseline if they are decided already; else those of the
 // budget, at the measured rates. Returns the estimated seconds of the remaining work.
 double decide_steps(Comparison& comparison, const StepBudget& budget, const MeasureRate& measure);
