@@ -1,28 +1,28 @@
-# What a wheel holds beside the Python files, as the component `python`: operators and models, the executable, the libraries of
-# Debian that they need, with their licences, the headers that users' mechanisms are compiled against, and the experiments. Everything lies
+# What a wheel holds beside the Python files, as the component `python`: operators, models, the command line as a library and
+# its executable, the libraries of Debian that they need, with their licences, the headers that users' mechanisms are compiled against, and the experiments. Everything lies
 # below cogwheel/, so that one finds the other from where it lies itself; torch is the neighbour in site-packages.
 set(torch_beside "$ORIGIN/../torch/lib:$ORIGIN/../torch.libs")
 set_target_properties(cogwheel_ops PROPERTIES INSTALL_RPATH "$ORIGIN/lib:${torch_beside}")
-set_target_properties(cogwheel_bindings PROPERTIES INSTALL_RPATH "$ORIGIN:$ORIGIN/lib:${torch_beside}")
+set_target_properties(cogwheel_bindings cogwheel_command PROPERTIES INSTALL_RPATH "$ORIGIN:$ORIGIN/lib:${torch_beside}")
 string(REPLACE "$ORIGIN" "$ORIGIN/.." from_bin "$ORIGIN:$ORIGIN/lib:${torch_beside}")
 set_target_properties(cogwheel PROPERTIES INSTALL_RPATH "${from_bin}")
-install(TARGETS cogwheel_ops cogwheel_bindings LIBRARY DESTINATION cogwheel COMPONENT python)
+install(TARGETS cogwheel_ops cogwheel_bindings cogwheel_command LIBRARY DESTINATION cogwheel COMPONENT python)
 install(TARGETS cogwheel RUNTIME DESTINATION cogwheel/bin COMPONENT python)
-# The executable loads it from there.
+# The command line loads it from there.
 set_target_properties(cogwheel_sentencepiece PROPERTIES INSTALL_RPATH "$ORIGIN")
 install(TARGETS cogwheel_sentencepiece LIBRARY DESTINATION cogwheel/lib COMPONENT python)
 
 # Under the names by which they are loaded: another machine may lack the packages.
 find_library(MIMALLOC_LIBRARY mimalloc REQUIRED)
 find_library(HWY_LIBRARY hwy REQUIRED)
-# What cpp-httplib needs is linked with the executable itself, whose RUNPATH does not hold for libraries of libraries.
+# What cpp-httplib needs is linked with the command line itself, whose RUNPATH does not hold for libraries of libraries.
 set(http_libraries)
 foreach(name IN ITEMS cpp-httplib ssl crypto brotlidec brotlienc brotlicommon)
   string(TOUPPER ${name} variable)
   find_library(${variable}_LIBRARY ${name} REQUIRED)
   list(APPEND http_libraries ${${variable}_LIBRARY})
 endforeach()
-target_link_libraries(cogwheel PRIVATE -Wl,--push-state,--no-as-needed ${http_libraries} -Wl,--pop-state)
+target_link_libraries(cogwheel_command PRIVATE -Wl,--push-state,--no-as-needed ${http_libraries} -Wl,--pop-state)
 find_library(SIMDJSON_LIBRARY simdjson REQUIRED)
 set(packages_within)  # of Debian, whose code the wheel holds: as libraries, headers or scripts
 foreach(library IN ITEMS ${MIMALLOC_LIBRARY} ${HWY_LIBRARY} ${SENTENCEPIECE_LIBRARY} ${SENTENCEPIECE_TRAIN_LIBRARY} ${PNG_LIBRARY_RELEASE}

@@ -1,5 +1,7 @@
 #include "cogwheel/cli/command_line.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string>
@@ -8,6 +10,7 @@
 #include <vector>
 
 #include "cogwheel/cli/commands.h"
+#include "cogwheel/cli/ranks.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 
@@ -129,6 +132,11 @@ void run_command_line(int argc, char** argv) {
       app.get_subcommands([&](const CLI::App* each) { return each->get_name() == first; }).empty())
     throw UsageError(
         expected_got("command", expected_names(first, subcommand_names(app)), first.empty() ? "none" : first));
+  // Others would do the same several times, into the same files.
+  if (const std::int64_t count = ranks().count();
+      count > 1 && first != "train" && first != "resume" && first != "evaluate")
+    throw UsageError(
+        expected_got(first, "one process", fmt::format("{} ranks, which train, resume and evaluate know", count)));
   try {
     std::reverse(words.begin(), words.end());  // as CLI11 takes them
     app.parse(std::move(words));

@@ -7,6 +7,7 @@
 
 #include "cogwheel/cli/interrupt.h"
 #include "cogwheel/cli/progress.h"
+#include "cogwheel/cli/ranks.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/count_text.h"
 #include "cogwheel/runs/training/train_in_folder.h"
@@ -65,6 +66,11 @@ void train_and_report(runs::TrainingRun& run, const runs::RunFolder& folder, con
       fmt::print("{} after {} steps, {} of training, in {}\n", measured_text(run), run.steps_done(),
                  duration_text(run.seconds()), path);
   }
+}
+
+void train_beside(runs::TrainingRun& run) {
+  expect_all_ready(/*last=*/true);
+  runs::train_beside_first(run, &stop_flag());
 }
 
 void expect_not_replaced(const runs::RunConfig& config, const std::filesystem::path& out) {

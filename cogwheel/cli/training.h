@@ -11,6 +11,9 @@ namespace cogwheel::cli {
 // loss is NaN or infinite; a checkpoint is left in both cases.
 void train_and_report(runs::TrainingRun& run, const runs::RunFolder& folder, const runs::RunConfig& config);
 
+// Of ranks but the first, once that one has its folder: trains with it, and says nothing.
+void train_beside(runs::TrainingRun& run);
+
 // Throws UsageError where the folder that is replaced has a run from which the configuration learns.
 void expect_not_replaced(const runs::RunConfig& config, const std::filesystem::path& out);
 

@@ -31,14 +31,6 @@ namespace {
 constexpr Range<std::int64_t> worker_range{1, 1024}, thread_range{1, 4096};
 constexpr int max_crashes_of_an_item = 10;
 
-// The last line of what a program wrote, without the name of the program.
-std::string last_line(std::string text) {
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  text.erase(0, text.rfind('\n') + 1);
-  constexpr std::string_view program = "cogwheel: ";
-  return text.starts_with(program) ? text.substr(program.size()) : text;
-}
-
 // Sets a flag where the user asks to stop, or the comparison no longer waits for its workers.
 class StopSignal {
  public:
@@ -119,7 +111,7 @@ void WorkerProcesses::start_missing(const compare::WorkQueue& queue,
       process.reset();
       const bool interrupted = finished.status == Interrupted("").exit_code();
       if (finished.signal == 0 && finished.status != 0 && !interrupted)
-        throw Error("worker: " + last_line(finished.output));
+        throw Error("worker: " + last_line(finished.output, "cogwheel"));
       if (finished.status != 0) {
         const std::string cause = interrupted ? "an interrupt" : fmt::format("signal {}", finished.signal);
         if (++ended_ > most_in_vain)

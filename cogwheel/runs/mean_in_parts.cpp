@@ -5,10 +5,20 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
+#include "cogwheel/distributed/ranks.h"
 #include "cogwheel/nn/hooks/head_observer.h"
 
 namespace cogwheel::runs {
+namespace {
+
+thread_local const distributed::Ranks* sharing = &distributed::one_rank;
+
+}  // namespace
+
+PartsOfRanks::PartsOfRanks(const distributed::Ranks& ranks) : before_(std::exchange(sharing, &ranks)) {}
+PartsOfRanks::~PartsOfRanks() { sharing = before_; }
 
 std::vector<double> mean_in_parts(const Batch& all, nn::StatisticsOfHeads* heads,
                                   const std::function<PartialMeans(const Batch&, const nn::ForwardContext&)>& measure) {
@@ -16,10 +26,10 @@ std::vector<double> mean_in_parts(const Batch& all, nn::StatisticsOfHeads* heads
   const torch::NoGradGuard no_grad;
   const std::int64_t count = all.inputs.size(0), tokens = all.inputs.size(1);
   const std::int64_t at_once = std::max<std::int64_t>(1, tokens_at_once / tokens);
-  std::vector<double> sums;
-  double weight = 0;
-  for (std::int64_t first = 0; first < count; first += at_once) {
-    const std::int64_t last = std::min(first + at_once, count);
+  const std::int64_t parts = (count + at_once - 1) / at_once;
+  std::vector<double> measured;  // of the parts of this rank, the weight of each before its means
+  for (std::int64_t index = sharing->rank(); index < parts; index += sharing->count()) {
+    const std::int64_t first = index * at_once, last = std::min(first + at_once, count);
     nn::Hooks hooks;
     std::optional<nn::HeadObserver> observer;
     if (heads != nullptr && first == 0) observer.emplace(hooks);
@@ -27,9 +37,21 @@ std::vector<double> mean_in_parts(const Batch& all, nn::StatisticsOfHeads* heads
     if (all.positions.defined()) some.positions = all.positions.slice(0, first, last);
     const PartialMeans part = measure(some, {.hooks = observer ? &hooks : nullptr});
     if (observer) *heads = observer->statistics();
-    sums.resize(part.means.size());
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += part.means[i] * part.weight;
-    weight += part.weight;
+    measured.push_back(part.weight);
+    measured.insert(measured.end(), part.means.begin(), part.means.end());
+  }
+  const std::vector<std::vector<double>> of_ranks = sharing->gathered(measured, "measures");
+  if (parts == 0) return {};
+  // The first rank has the first part, and ⌈parts / ranks⌉ of them.
+  const std::size_t numbers =
+      of_ranks.front().size() / static_cast<std::size_t>((parts + sharing->count() - 1) / sharing->count());
+  std::vector<double> sums(numbers - 1);
+  double weight = 0;
+  for (std::int64_t index = 0; index < parts; ++index) {
+    const std::vector<double>& there = of_ranks.at(static_cast<std::size_t>(index % sharing->count()));
+    const std::size_t place = static_cast<std::size_t>(index / sharing->count()) * numbers;
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += there.at(place + 1 + i) * there.at(place);
+    weight += there.at(place);
   }
   for (double& sum : sums) sum /= weight;
   return sums;

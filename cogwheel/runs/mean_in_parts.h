@@ -1,5 +1,6 @@
 // Measures as means over many items, part by part.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -7,7 +8,24 @@
 #include "cogwheel/nn/hooks/head_statistics.h"
 #include "cogwheel/runs/batch.h"
 
+namespace cogwheel::distributed {
+class Ranks;
+}
+
 namespace cogwheel::runs {
+
+// While it exists, `mean_in_parts` on this thread measures the parts of its rank alone and takes the others' numbers
+// from them: collective, with the result of one rank.
+class PartsOfRanks {
+ public:
+  explicit PartsOfRanks(const distributed::Ranks& ranks);
+  ~PartsOfRanks();
+  PartsOfRanks(const PartsOfRanks&) = delete;
+  PartsOfRanks& operator=(const PartsOfRanks&) = delete;
+
+ private:
+  const distributed::Ranks* before_;
+};
 
 struct PartialMeans {
   std::vector<double> means;
@@ -16,7 +34,7 @@ struct PartialMeans {
 
 // The weighted means of `measure` over the parts of `all`, cut along the first dimension into parts of up to 4,096
 // tokens, whatever the training batch, so that every run sums in the same order. Unless `heads` is null, it receives
-// the statistics of the model's heads on the first part.
+// the statistics of the model's heads on the first part, which the first rank has.
 std::vector<double> mean_in_parts(const Batch& all, nn::StatisticsOfHeads* heads,
                                   const std::function<PartialMeans(const Batch&, const nn::ForwardContext&)>& measure);
 

@@ -85,7 +85,7 @@ def test_it_carries_its_licence_and_those_of_what_it_holds(repository, wheel):
 def test_it_carries_what_its_libraries_need(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    for name in ("libcogwheel_ops.so", "libcogwheel_bindings.so", "bin/cogwheel", "lib/libhwy.so.1", "lib/libcpp-httplib.so.0.11", "lib/libbrotlienc.so.1", "lib/libcogwheel_sentencepiece.so", "lib/libsentencepiece.so.0",
+    for name in ("libcogwheel_ops.so", "libcogwheel_bindings.so", "libcogwheel_command.so", "bin/cogwheel", "lib/libhwy.so.1", "lib/libcpp-httplib.so.0.11", "lib/libbrotlienc.so.1", "lib/libcogwheel_sentencepiece.so", "lib/libsentencepiece.so.0",
                  "include/cogwheel/attention/authoring/module_body.h",
                  "include/cogwheel/attention/kernels/pairwise/cpu/pairwise_cpu.h", "experiments/nanogpt-shakespeare.toml",
                  "experiments/s2/hopfield.toml"):  # fmt: skip

@@ -11,6 +11,8 @@
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/harness_evaluation.h"
 #include "cogwheel/cli/number_option.h"
+#include "cogwheel/cli/rank_processes.h"
+#include "cogwheel/cli/ranks.h"
 #include "cogwheel/cli/training.h"
 #include "cogwheel/compare/comparison_folder.h"
 #include "cogwheel/core/error.h"
@@ -20,6 +22,7 @@
 #include "cogwheel/core/wording/utc_time.h"
 #include "cogwheel/nn/weights/number_type.h"
 #include "cogwheel/runs/evaluation/evaluation_page.h"
+#include "cogwheel/runs/mean_in_parts.h"
 #include "cogwheel/runs/sampler.h"
 #include "cogwheel/runs/sampler_options.h"
 #include "cogwheel/runs/task_entry.h"
@@ -32,6 +35,7 @@ struct EvaluateArguments {
   std::string out, weights, cache;
   std::int64_t sink = -1;
   bool all_held_out = false;
+  std::int64_t ranks = 0;
   runs::ThoroughInspection inspection;
   HarnessArguments harness;
   Definitions definitions;
@@ -84,6 +88,7 @@ void expect_no_measures(const EvaluateArguments& arguments) {
   refuse("--cache", !arguments.cache.empty());
   refuse("--sink", arguments.sink >= 0);
   refuse("--all-held-out", arguments.all_held_out);
+  refuse("--ranks", arguments.ranks > 0 || ranks().count() > 1);
 }
 
 // The folder of the page, which can be written. That of another run has a page of its own.
@@ -116,19 +121,25 @@ void evaluate(const EvaluateArguments& arguments) {
                                .cache = nn::narrow_type("evaluate: --cache", arguments.cache),
                                .sink = arguments.sink};
   register_definitions(arguments.definitions);
+  if (ran_as_ranks(arguments.ranks)) return;
   const runs::RunFolder folder = runs::RunFolder::open(arguments.run());
   const std::filesystem::path out = place_of(arguments, folder);
   const runs::RunConfig config = runs::load_config(folder.config_path());
   const runs::EvaluationOfRun evaluation = [&] {
     runs::ThoroughInspection options = arguments.inspection;
     options.folder = folder.path();
-    options.progress = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
+    options.progress = [](const std::string& text) {
+      if (ranks().is_first()) fmt::print(stderr, "{}\n", text);
+    };
     const auto task = runs::make_task(config, folder.path());
-    say_how_data_are_taken(*task);
+    if (ranks().is_first()) say_how_data_are_taken(*task);
+    expect_all_ready(/*last=*/true);
+    const runs::PartsOfRanks shared(ranks());
     // As in its comparison, so that the numbers are those of its report.
     const auto evaluated = arguments.all_held_out ? std::nullopt : compare::evaluated_in_comparison(folder.path());
     return runs::evaluate_run(*task, config, folder, options, evaluated, kept);
   }();
+  if (!ranks().is_first()) return;
   make_folder(out);
   write_file(out / runs::evaluation_json_file, runs::evaluation_to_json(evaluation));
   write_file(out / runs::evaluation_page_file,
@@ -148,6 +159,7 @@ void add_evaluate_command(CLI::App& app) {
       ->add_option("--out", arguments->out,
                    "folder of the page; by default that of the run, of several the working folder")
       ->type_name("DIR");
+  add_ranks_option(*command, arguments->ranks, "that measure together; the numbers are those of one");
   command->add_flag("--all-held-out", arguments->all_held_out,
                     "of a run of a comparison: measure all that is held out, not the part of it that is compared");
   command

@@ -9,6 +9,8 @@
 
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
+#include "cogwheel/cli/rank_processes.h"
+#include "cogwheel/cli/ranks.h"
 #include "cogwheel/cli/training.h"
 #include "cogwheel/compare/comparison_folder.h"
 #include "cogwheel/core/error.h"
@@ -24,6 +26,7 @@ namespace {
 struct ResumeArguments {
   std::string run, out;
   std::vector<std::string> assignments;
+  std::int64_t ranks = 0;
   Definitions definitions;
 };
 
@@ -37,9 +40,11 @@ void expect_no_run_of_a_comparison(const std::filesystem::path& run) {
 
 void resume(const ResumeArguments& arguments) {
   register_definitions(arguments.definitions);
+  if (ran_as_ranks(arguments.ranks)) return;
   const bool copies = !arguments.out.empty();
   if (!copies && !arguments.assignments.empty()) expect_no_run_of_a_comparison(arguments.run);
-  runs::RunFolder folder = copies ? runs::RunFolder::open(arguments.run) : runs::RunFolder::resume(arguments.run);
+  runs::RunFolder folder =
+      copies || !ranks().is_first() ? runs::RunFolder::open(arguments.run) : runs::RunFolder::resume(arguments.run);
   // Before a task looks for data that imported weights lack, which have one checkpoint.
   if (folder.has_checkpoint() && folder.numbered_checkpoints().empty())
     runs::expect_resumable(folder.checkpoint_path());
@@ -51,7 +56,10 @@ void resume(const ResumeArguments& arguments) {
   const auto now = runs::change_between(before, config, 0, "resume: --set");
   std::set<std::string> changed = runs::changed_keys(changes);
   for (const runs::RunChange::Key& each : now.keys) changed.insert(each.key);
-  runs::TrainingRun run(config.model, config.training, compare::task_of_run(config, folder.path()));
+  runs::TrainingRun run(config.model, config.training, compare::task_of_run(config, folder.path()), &ranks());
+  expect_all_ready();
+  run.expect_alike();
+  if (!ranks().is_first()) return train_beside(run);
   if (copies && folder.checkpoint_path() != folder.newest_path()) {
     for (const auto& line : runs::load_checkpoint(run, folder, folder.checkpoint_path(), changed))
       fmt::print(stderr, "warning: {}\n", line);
@@ -70,10 +78,11 @@ void resume(const ResumeArguments& arguments) {
     runs::add_change(folder.changes_path(), {.step = run.steps_done(), .keys = now.keys});
     write_file(folder.config_path(), runs::to_toml(config));
   }
-  if (run.steps_done() >= config.training.steps) {
+  if (run.steps_done() >= config.training.steps && ranks().count() == 1) {
     fmt::print("{} has made all of its {} steps\n", path, config.training.steps);
     return;
   }
+  expect_all_ready(/*last=*/true);
   train_and_report(run, folder, config);
 }
 
@@ -88,6 +97,8 @@ void add_resume_command(CLI::App& app) {
   command->add_option("--set", arguments->assignments, "go on with other keys of training, as in training.steps=4000")
       ->type_name("KEY=VALUE");
   command->add_option("--out", arguments->out, "a new folder in which a copy of the run goes on")->type_name("DIR");
+  add_ranks_option(*command, arguments->ranks,
+                   "that train together, a power of two; training.micro_batches is a multiple of it");
   add_definition_options(*command, arguments->definitions);
   command->callback([arguments] { resume(*arguments); });
 }

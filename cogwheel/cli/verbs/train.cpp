@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -8,20 +11,26 @@
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/dry_run.h"
 #include "cogwheel/cli/experiments.h"
+#include "cogwheel/cli/rank_processes.h"
+#include "cogwheel/cli/ranks.h"
 #include "cogwheel/cli/task_files.h"
 #include "cogwheel/cli/training.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/runs/task_entry.h"
+#include "cogwheel/runs/training/kept_checkpoints.h"
+#include "cogwheel/runs/training/run_changes.h"
 #include "cogwheel/tasks/task_files.h"
 
 namespace cogwheel::cli {
+namespace fs = std::filesystem;
 namespace {
 
 struct TrainArguments {
   std::string config, out;
   std::vector<std::string> text, corpus, assignments;
   TaskFiles files;
-  bool overwrite = false, dry_run = false, json = false;
+  bool overwrite = false, resume = false, dry_run = false, json = false;
+  std::int64_t ranks = 0;
   Definitions definitions;
 };
 
@@ -49,10 +58,32 @@ void expect_use(const TrainArguments& arguments) {
   if (!arguments.out.empty())
     throw UsageError(expected_got("--out", "no --dry-run, which writes nothing", arguments.out));
   if (arguments.overwrite) throw UsageError(expected_got("--overwrite", "no --dry-run, which writes nothing", "both"));
+  if (arguments.resume) throw UsageError(expected_got("--resume", "no --dry-run, which writes nothing", "both"));
+  if (arguments.ranks > 0) throw UsageError(expected_got("--ranks", "no --dry-run, which trains nothing", "both"));
+}
+
+// Goes on with the run of --out, which has the very configuration.
+void go_on(runs::TrainingRun& run, const runs::RunFolder& folder, const runs::RunConfig& config) {
+  const std::string what = "train --resume: " + folder.path().string();
+  const std::vector<runs::RunChange> changes = runs::read_changes(folder.changes_path());
+  const runs::RunConfig before =
+      runs::with_changes(runs::load_config(folder.config_path()), changes, folder.changes_path());
+  for (const auto& [key, recorded, given] : runs::change_between(before, config, 0, what).keys)
+    throw UsageError(expected_got(fmt::format("{}: {}", what, key), recorded + ", as it began", given));
+  if (folder.has_checkpoint()) {
+    for (const auto& line : runs::load_newest(run, folder, runs::changed_keys(changes)))
+      fmt::print(stderr, "warning: {}\n", line);
+  } else {
+    folder.write(run.task().assets());
+    folder.write(run.task().records());
+  }
 }
 
 void train(const TrainArguments& arguments) {
   expect_use(arguments);
+  if (arguments.resume && (arguments.out.empty() || arguments.overwrite))
+    throw UsageError(expected_got("--resume", "--out with it and no --overwrite",
+                                  arguments.out.empty() ? "no --out" : "--overwrite"));
   register_definitions(arguments.definitions);
   expect_not_set_twice(arguments);
   runs::RunConfig config = runs::load_config(find_config(arguments.config), arguments.assignments);
@@ -72,9 +103,13 @@ void train(const TrainArguments& arguments) {
     const auto [task, knows_data] = dry_run_task(config);
     return dry_run(task->completed(config), task, {arguments.json, knows_data});
   }
+  if (ran_as_ranks(arguments.ranks)) return;
   const auto task = runs::make_task(config);
   config = task->completed(std::move(config));
-  runs::TrainingRun run(config.model, config.training, task);
+  runs::TrainingRun run(config.model, config.training, task, &ranks());
+  expect_all_ready();
+  run.expect_alike();
+  if (!ranks().is_first()) return train_beside(run);
   const std::filesystem::path path =
       arguments.out.empty() ? runs::new_run_path(config.name) : std::filesystem::path(arguments.out);
   expect_not_replaced(config, path);
@@ -82,7 +117,11 @@ void train(const TrainArguments& arguments) {
   say_what_precision_costs(config, task);
   std::vector<runs::RunFile> files = task->assets();
   for (runs::RunFile& record : task->records()) files.push_back(std::move(record));
-  const runs::RunFolder folder = runs::RunFolder::create(path, config, files, arguments.overwrite);
+  const bool goes_on = arguments.resume && fs::exists(path / "config.toml");
+  const runs::RunFolder folder =
+      goes_on ? runs::RunFolder::resume(path) : runs::RunFolder::create(path, config, files, arguments.overwrite);
+  if (goes_on) go_on(run, folder, config);
+  expect_all_ready(/*last=*/true);
   train_and_report(run, folder, config);
 }
 
@@ -106,6 +145,11 @@ void add_train_command(CLI::App& app) {
   command->add_option("--out", arguments->out, "folder of the run; by default runs/<date-time>-<name>")
       ->type_name("DIR");
   command->add_flag("--overwrite", arguments->overwrite, "replace the run that --out holds");
+  command->add_flag(
+      "--resume", arguments->resume,
+      "go on with the run that --out holds, where it holds one: the same command then starts and restarts");
+  add_ranks_option(*command, arguments->ranks,
+                   "that train together, a power of two; training.micro_batches is a multiple of it");
   command->add_flag("--dry-run", arguments->dry_run,
                     "train nothing: say what it would take, parameters, memory, work, speed, days");
   command->add_flag("--json", arguments->json, "of --dry-run: as JSON");

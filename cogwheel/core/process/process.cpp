@@ -93,15 +93,17 @@ Process::Process(const std::vector<std::string>& command, const Options& options
 }
 
 Process::~Process() {
-  if (child_ != 0) {
-    ::kill(child_, SIGKILL);
-    wait_for(child_);
-  }
+  kill();
+  if (child_ != 0) wait_for(child_);
   close_files();
 }
 
 void Process::interrupt() const {
   if (child_ != 0) ::kill(child_, SIGINT);
+}
+
+void Process::kill() const {
+  if (child_ != 0) ::kill(child_, SIGKILL);
 }
 
 bool Process::has_ended() const {
@@ -122,6 +124,13 @@ Finished Process::wait() {
 void Process::close_files() {
   for (const int file : {output_, errors_})
     if (file >= 0) ::close(file);
+}
+
+std::string last_line(std::string_view written, std::string_view program) {
+  while (written.ends_with('\n')) written.remove_suffix(1);
+  written.remove_prefix(written.rfind('\n') + 1);
+  if (!program.empty() && written.starts_with(std::string(program) + ": ")) written.remove_prefix(program.size() + 2);
+  return one_line(written);
 }
 
 Finished run_program(const std::vector<std::string>& command, const Process::Options& options) {

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cogwheel {
@@ -34,6 +35,7 @@ class Process {
 
   pid_t id() const { return child_; }
   void interrupt() const;
+  void kill() const;
   // Whether it has ended, so that wait() returns at once.
   bool has_ended() const;
   Finished wait();
@@ -44,6 +46,9 @@ class Process {
   pid_t child_ = 0;
   int output_ = -1, errors_ = -1;
 };
+
+// The last line of what a program wrote, as one_line makes it, without "<program>: " before it.
+std::string last_line(std::string_view written, std::string_view program = {});
 
 // Starts a program and waits for it.
 Finished run_program(const std::vector<std::string>& command, const Process::Options& options = {});

@@ -41,11 +41,6 @@ CurvesJson run_json(const RunCurve& run) {
           {"numbers", numbers}};
 }
 
-std::string last_line_of(std::string_view text) {
-  while (text.ends_with('\n')) text.remove_suffix(1);
-  return one_line(text.substr(text.rfind('\n') + 1));
-}
-
 }  // namespace
 
 void write_curve_files(const std::vector<RunCurve>& runs, CurveFormat format, const std::filesystem::path& folder) {
@@ -64,7 +59,7 @@ void write_curve_files(const std::vector<RunCurve>& runs, CurveFormat format, co
   const CurvesJson answer = CurvesJson::parse(finished.output, nullptr, false);
   if (finished.status != 0 || !answer.is_object())
     throw Error(expected_got(what, "files by Python's " + package,
-                             last_line_of(finished.errors.empty() ? "no answer" : finished.errors)));
+                             last_line(finished.errors.empty() ? "no answer" : finished.errors)));
   if (answer.contains("missing"))
     throw Error(expected_got(what,
                              fmt::format("Python's {0}, which `{1} -m pip install {0}` installs", package,

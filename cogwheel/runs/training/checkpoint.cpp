@@ -11,7 +11,9 @@
 #include <set>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/process/build_id.h"
 #include "cogwheel/core/range.h"
+#include "cogwheel/distributed/ranks.h"
 #include "cogwheel/ops/bfloat16_products.h"
 #include "cogwheel/ops/layers/matrix_product_library.h"
 #include "cogwheel/ops/support/engine.h"
@@ -144,6 +146,8 @@ nlohmann::json TrainingRun::state_of(const Progress& progress, const SpikeWatch&
           {"loss_sum", progress.loss_sum},
           {"norm_sum", progress.norm_sum},
           {"waiting_seconds", progress.waiting_seconds},
+          {"exchange_seconds", progress.exchange_seconds},
+          {"slowest_seconds", progress.slowest_seconds},
           {"loss_count", progress.loss_count},
           {"seconds_at_report", progress.seconds_at_report},
           {"tokens_at_report", progress.tokens_at_report},
@@ -169,6 +173,8 @@ TrainingRun::Progress TrainingRun::progress_from(const nlohmann::json& state, Sp
   progress.loss_sum = of.loss("loss_sum");
   progress.norm_sum = state.value("norm_sum", 0.0);
   progress.waiting_seconds = state.value("waiting_seconds", 0.0);
+  progress.exchange_seconds = state.value("exchange_seconds", 0.0);
+  progress.slowest_seconds = state.value("slowest_seconds", 0.0);
   progress.loss_count = of.count("loss_count", progress.steps_done);
   progress.seconds_at_report = of.number("seconds_at_report", progress.seconds);
   progress.tokens = of.count("tokens", any);
@@ -191,6 +197,28 @@ std::vector<std::pair<std::string, at::Tensor>> TrainingRun::saved_tensors(std::
   if (average_)
     for (const auto& [name, value] : average_->averages()) tensors.emplace_back(average_prefix + name, value);
   return tensors;
+}
+
+void TrainingRun::expect_alike() const {
+  if (ranks_->count() == 1) return;
+  nlohmann::json here = {{"machine", machine(config_.training)},
+                         {"configuration", to_json(configuration())},
+                         {"library", build_id({"cogwheel", "torch"})}};
+  if (const nlohmann::json chosen = products(config_.training); !chosen.empty()) here["products"] = chosen;
+  const std::vector<std::string> all = ranks_->gathered(here.flatten().dump(), "what the bits depend on");
+  const auto first = nlohmann::json::parse(all.front());
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    const auto there = nlohmann::json::parse(all[rank]);
+    for (const auto& [path, value] : first.items()) {
+      if (there.value(path, nlohmann::json()) == value) continue;
+      const std::string what = path.substr(path.rfind('/') + 1);
+      throw UsageError(expected_got("ranks", "the same " + what + " on all",
+                                    value.dump() + " on rank 0, " + there.value(path, nlohmann::json()).dump() +
+                                        " on rank " + std::to_string(rank)));
+    }
+    if (there.size() != first.size())
+      throw UsageError(expected_got("ranks", "the same configuration on all", "more on rank " + std::to_string(rank)));
+  }
 }
 
 std::vector<std::string> TrainingRun::load(const std::filesystem::path& path, const std::set<std::string>& may_differ) {

@@ -21,15 +21,19 @@ const std::string final_prefix = "final_";
 struct NamedNumber {
   const char* name;
   double StepReport::*member;
-  bool always = true;
+  bool always = true;        // whether every report has it
+  bool where_not_0 = false;  // whether it is left out otherwise
 };
-constexpr NamedNumber named_numbers[] = {{"seconds", &StepReport::seconds},
-                                         {"train_loss", &StepReport::train_loss},
-                                         {"learning_rate", &StepReport::learning_rate},
-                                         {"tokens_per_second", &StepReport::tokens_per_second},
-                                         {"gradient_norm", &StepReport::gradient_norm, false},
-                                         {"update_over_weight", &StepReport::update_over_weight, false},
-                                         {"waiting_seconds", &StepReport::waiting_seconds, false}};
+constexpr NamedNumber named_numbers[] = {
+    {"seconds", &StepReport::seconds},
+    {"train_loss", &StepReport::train_loss},
+    {"learning_rate", &StepReport::learning_rate},
+    {"tokens_per_second", &StepReport::tokens_per_second},
+    {"gradient_norm", &StepReport::gradient_norm, false},
+    {"update_over_weight", &StepReport::update_over_weight, false},
+    {"waiting_seconds", &StepReport::waiting_seconds, false},
+    {"exposed_communication_seconds", &StepReport::exposed_communication_seconds, false, true},
+    {"slowest_rank_seconds", &StepReport::slowest_rank_seconds, false, true}};
 
 StepReport from_json(const nlohmann::ordered_json& line) {
   StepReport report;
@@ -58,7 +62,8 @@ StepReport from_json(const nlohmann::ordered_json& line) {
 std::string metrics_line(const StepReport& report) {
   nlohmann::ordered_json line = {{"step", report.step}, {"tokens", report.tokens}};
   if (!report.phase.empty()) line["phase"] = report.phase;
-  for (const NamedNumber& each : named_numbers) line[each.name] = report.*each.member;
+  for (const NamedNumber& each : named_numbers)
+    if (!each.where_not_0 || report.*each.member != 0) line[each.name] = report.*each.member;
   for (const MeasuredValue& each : report.measured) line[each.measure] = each.value;
   for (const MeasuredValue& each : report.final_measured) line[final_prefix + each.measure] = each.value;
   if (!report.heads.empty()) line["heads"] = heads_to_json(report.heads);

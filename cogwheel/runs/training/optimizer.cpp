@@ -4,6 +4,7 @@
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
@@ -52,6 +53,24 @@ void Optimizer::add_to(Group& group, const Parameter& parameter, std::int64_t fi
   group.first_moments.push_back(rows.of(parameter.first_moment));
   group.second_moments.push_back(rows.of(parameter.second_moment));
   group.steps.push_back(at::full({}, 0, parameter.value.options().dtype(at::kFloat)));
+}
+
+std::vector<at::Tensor> Optimizer::values() const {
+  std::vector<at::Tensor> values;
+  for (const Parameter& each : parameters_) values.push_back(each.value);
+  return values;
+}
+
+std::vector<at::Tensor> Optimizer::gradients() {
+  const torch::NoGradGuard no_grad;
+  std::vector<at::Tensor> gradients;
+  for (Parameter& each : parameters_) {
+    if (!learns(each.first_step)) continue;
+    at::Tensor& gradient = each.value.mutable_grad();
+    gradient = gradient.defined() ? gradient.contiguous() : at::full_like(each.value, -0.0);  // x + (-0) is x, 0 too
+    gradients.push_back(gradient);
+  }
+  return gradients;
 }
 
 double Optimizer::clip_gradients() {

@@ -43,6 +43,9 @@ class Optimizer {
   std::int64_t steps_done() const { return steps_done_; }
   void set_steps_done(std::int64_t steps) { steps_done_ = steps; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
+  std::vector<at::Tensor> values() const;
+  // Of what the next step changes; where none has come, one that adds nothing, made here.
+  std::vector<at::Tensor> gradients();
 
  private:
   // Rows of a parameter with a rate of their own, or, where `count` is 0, the parameter itself.

@@ -20,7 +20,10 @@ struct StepReport {
   double gradient_norm = 0;       // before clipping, mean since the previous report
   double update_over_weight = 0;  // the norm of this step's update of all weights over theirs
   double waiting_seconds = 0;     // for batches, since the previous report; part of `seconds`
-  std::string phase = {};         // of the last step (Task::phases); the means are of its steps alone
+  // Of several ranks, since the previous report: what the exchange of gradients added to the seconds of the slowest
+  // rank of each step, and these, of its slices alone. 0 of one rank.
+  double exposed_communication_seconds = 0, slowest_rank_seconds = 0;
+  std::string phase = {};  // of the last step (Task::phases); the means are of its steps alone
   // At an evaluation, the task's measures for curves (over TrainingOptions::curve_tokens), and statistics of the heads
   // on the first items, up to 4,096 tokens.
   MeasuredValues measured = {};

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/distributed/ranks.h"
 #include "cogwheel/runs/training/kept_checkpoints.h"
 #include "cogwheel/runs/training/metrics.h"
 #include "cogwheel/runs/training/run_changes.h"
@@ -54,6 +55,9 @@ class Spikes {
   std::int64_t count_ = 0;
 };
 
+// What the first rank tells the others after a spike.
+constexpr const char *returning = "return", *what_follows = "what follows a spike";
+
 // Until the end, a stop or a spike.
 TrainingStatus train_on(TrainingRun& run, const RunFolder& folder, const TrainingHooks& hooks,
                         const std::vector<RunChange>& changes) {
@@ -98,13 +102,18 @@ TrainingStatus train_on(TrainingRun& run, const RunFolder& folder, const Trainin
 }  // namespace
 
 TrainingStatus train_in_folder(TrainingRun& run, const RunFolder& folder, const TrainingHooks& hooks) {
+  const distributed::Ranks& ranks = run.ranks();
   std::vector<RunChange> changes = changes_until(folder.changes_path(), run.steps_done());
   Spikes spikes(folder.spikes_path());
   run.leave_out(spikes.rows());
+  run.take_from_first();
   std::int64_t returned_to = -1;
   for (;;) {
     const TrainingStatus status = train_on(run, folder, hooks, changes);
-    if (status != TrainingStatus::spike || spikes.count() >= run.options().spike_returns) return status;
+    if (status != TrainingStatus::spike) return status;
+    const bool returns = spikes.count() < run.options().spike_returns;
+    ranks.of_first(returns ? returning : "", what_follows);
+    if (!returns) return status;
     const std::int64_t step = run.steps_done() + 1;
     const auto rows = run.next_rows();
     // A checkpoint to which the run has returned before may itself be what is wrong: then one before it is taken.
@@ -119,10 +128,20 @@ TrainingStatus train_in_folder(TrainingRun& run, const RunFolder& folder, const 
     // A run that is killed before this line meets the spike again.
     spikes.add(step, rows, returned_to, run.problem());
     run.leave_out(spikes.rows());
+    run.take_from_first();
     if (hooks.warn)
       hooks.warn("spike at " + run.problem() + ": back to step " + std::to_string(run.steps_done()) +
                  ", without that batch");
     if (hooks.returned) hooks.returned(run.steps_done());
+  }
+}
+
+TrainingStatus train_beside_first(TrainingRun& run, const std::atomic<bool>* stop) {
+  run.take_from_first();
+  for (;;) {
+    const TrainingStatus status = run.train({.stop = stop});
+    if (status != TrainingStatus::spike || run.ranks().of_first("", what_follows) != returning) return status;
+    run.take_from_first();
   }
 }
 

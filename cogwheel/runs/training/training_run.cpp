@@ -10,9 +10,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 
+#include "cogwheel/distributed/ranks.h"
 #include "cogwheel/nn/dropout.h"
 #include "cogwheel/nn/recomputed_blocks.h"
 #include "cogwheel/nn/transformer_block.h"
@@ -20,6 +22,7 @@
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/ops/support/engine.h"
 #include "cogwheel/runs/batch.h"
+#include "cogwheel/runs/mean_in_parts.h"
 #include "cogwheel/runs/training/gradient_sum.h"
 #include "cogwheel/runs/training/learned_parameters.h"
 #include "cogwheel/runs/training/muon.h"
@@ -90,6 +93,22 @@ bool has_blocks(const torch::nn::Module& model) {
   return false;
 }
 
+// What every rank is told about a step of another, besides its losses.
+struct StepOfRank {
+  bool stopped;
+  double seconds;  // until its gradients were there
+  std::vector<double> losses;
+
+  std::vector<double> numbers() const {
+    std::vector<double> numbers{stopped ? 1.0 : 0.0, seconds};
+    numbers.insert(numbers.end(), losses.begin(), losses.end());
+    return numbers;
+  }
+  static StepOfRank of(const std::vector<double>& numbers) {
+    return {numbers.at(0) != 0, numbers.at(1), {numbers.begin() + 2, numbers.end()}};
+  }
+};
+
 void expect_finite(double value, std::string_view what, std::int64_t step) {
   if (!std::isfinite(value))
     throw NonFiniteLoss(
@@ -105,12 +124,19 @@ void expect_trainable(const RunConfig& config) {
   if (device_of(config.training).is_cpu()) expect_memory(parameter_count(config.model), config.training.ema > 0);
 }
 
-TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& training, std::shared_ptr<const Task> task)
+TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& training, std::shared_ptr<const Task> task,
+                         const distributed::Ranks* ranks)
     : task_(std::move(task)),
+      ranks_(ranks == nullptr ? &distributed::one_rank : ranks),
       config_(runs::configuration(model, training, *task_)),
       model_(trainable_model(config_)),
       watch_(config_.training.spike_deviations) {
   const TrainingOptions& options = config_.training;
+  if (const std::int64_t count = ranks_->count(); options.micro_batches % count != 0)
+    throw UsageError(expected_got(
+        "training.micro_batches",
+        fmt::format("a multiple of the {0} ranks, which share them (as of --set training.micro_batches={0})", count),
+        std::to_string(options.micro_batches)));
   if (options.recompute > 0 && !has_blocks(*model_))
     throw UsageError(expected_got("training.recompute",
                                   "0: the model of " + task_->description().name + " has no transformer blocks",
@@ -169,22 +195,21 @@ bool TrainingRun::is_measured_step() const {
   return is_due(options, options.evaluate_every, step) || is_due(options, options.report_every, step);
 }
 
-std::optional<double> TrainingRun::differentiate(const Batch& batch, const std::atomic<bool>* stop) {
+std::vector<double> TrainingRun::losses_of_slices(const Batch& batch, const std::atomic<bool>* stop) {
   const TrainingOptions& options = config_.training;
-  const std::int64_t slices = options.micro_batches;
+  const std::int64_t slices = options.micro_batches, own = slices / ranks_->count(), first = own * ranks_->rank();
   const auto all = static_cast<double>(task_->counted(batch));
   if (all == 0)
     throw Error(expected_got("batch of step " + std::to_string(progress_.steps_done + 1), "something to predict",
                              "none: all targets are left out"));
-  std::vector<at::Tensor> parameters;
-  for (const Optimizer::Parameter& each : optimizer_->parameters()) parameters.push_back(each.value);
-  GradientSum sum(std::move(parameters), slices);
+  GradientSum sum(optimizer_->values(), own);
   optimizer_->zero_gradients();
-  double value = 0;
-  for (std::int64_t slice = 0; slice < slices; ++slice) {
-    if (stop != nullptr && stop->load()) return std::nullopt;
+  std::vector<double> losses;
+  for (std::int64_t slice = first; slice < first + own; ++slice) {
+    if (stop != nullptr && stop->load()) return losses;
     const Batch part = slices == 1 ? batch : slice_of(batch, slice, slices);
     const double share = slices == 1 ? 1 : static_cast<double>(task_->counted(part)) / all;
+    losses.push_back(0);
     if (share > 0) {
       const at::Tensor loss = [&] {
         const nn::BFloat16Products products(options.precision == "bf16");
@@ -192,12 +217,36 @@ std::optional<double> TrainingRun::differentiate(const Batch& batch, const std::
         return task_->loss_in(phase_of(progress_.steps_done), *model_, part,
                               dropout_seed(options.seed, progress_.steps_done, slice, slices));
       }();
-      value += share * loss.item<double>();
-      if (!std::isfinite(value)) return value;
+      losses.back() = share * loss.item<double>();
+      if (!std::isfinite(losses.back())) return losses;
       (share == 1 ? loss : loss * share).backward();
     }
     sum.take_slice();
   }
+  return losses;
+}
+
+std::optional<double> TrainingRun::differentiate(const Batch& batch, const std::atomic<bool>* stop) {
+  const auto start = Clock::now();
+  const auto own = static_cast<std::size_t>(config_.training.micro_batches / ranks_->count());
+  StepOfRank here{.stopped = false, .seconds = 0, .losses = losses_of_slices(batch, stop)};
+  here.stopped = here.losses.size() < own && (here.losses.empty() || std::isfinite(here.losses.back()));
+  here.seconds = seconds_since(start);
+  const std::string step = "step " + std::to_string(progress_.steps_done + 1);
+  double value = 0, slowest = 0;
+  bool stopped = false;
+  for (const std::vector<double>& numbers : ranks_->gathered(here.numbers(), "losses of " + step)) {
+    const StepOfRank there = StepOfRank::of(numbers);
+    stopped |= there.stopped;
+    slowest = std::max(slowest, there.seconds);
+    for (const double loss : there.losses)
+      if (std::isfinite(value)) value += loss;
+  }
+  if (stopped) return std::nullopt;
+  if (!std::isfinite(value) || ranks_->count() == 1) return value;
+  ranks_->add(optimizer_->gradients(), "gradients of " + step);
+  progress_.slowest_seconds += slowest;
+  progress_.exchange_seconds += seconds_since(start) - slowest;
   return value;
 }
 
@@ -248,6 +297,21 @@ std::optional<double> TrainingRun::step(const std::atomic<bool>* stop) {
 
 double TrainingRun::step() { return *step(nullptr); }
 
+void TrainingRun::take_from_first() {
+  if (ranks_->count() == 1) return;
+  const std::string what = "the state after step " + std::to_string(progress_.steps_done);
+  const std::string state = ranks_->of_first(state_of(progress_, watch_).dump(), what);
+  if (!ranks_->is_first()) {
+    progress_ = progress_from(nlohmann::json::parse(state), watch_, config_.training, "the first rank");
+    optimizer_->zero_moments();
+    optimizer_->zero_gradients();
+    optimizer_->set_steps_done(progress_.steps_done);
+  }
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, tensor] : saved_tensors(progress_.steps_done)) tensors.push_back(tensor);
+  ranks_->copy_from_first(tensors, what);
+}
+
 void TrainingRun::skip_to(std::int64_t step) {
   optimizer_->set_steps_done(step);
   progress_.steps_done = step;
@@ -257,6 +321,7 @@ MeasuredValues TrainingRun::measured(EvaluationPart part, nn::StatisticsOfHeads*
   const auto start = Clock::now();
   const torch::NoGradGuard no_grad;
   const WeightAverage::InModel averaged(average_.get());
+  const PartsOfRanks shared(*ranks_);
   MeasuredValues values = task_->evaluate(*model_, config_.training, part, heads);
   progress_.evaluation_seconds += seconds_since(start);
   for (const Measure& measure : task_->description().measures) {
@@ -300,8 +365,11 @@ StepReport TrainingRun::make_report() {
                           .gradient_norm = progress_.norm_sum / static_cast<double>(progress_.loss_count),
                           .update_over_weight = update_over_weight_,
                           .waiting_seconds = progress_.waiting_seconds,
+                          .exposed_communication_seconds = progress_.exchange_seconds,
+                          .slowest_rank_seconds = progress_.slowest_seconds,
                           .phase = phase_of(progress_.steps_done - 1).name};
   progress_.loss_sum = progress_.norm_sum = progress_.waiting_seconds = 0;
+  progress_.exchange_seconds = progress_.slowest_seconds = 0;
   progress_.loss_count = 0;
   progress_.seconds_at_report = progress_.seconds;
   progress_.tokens_at_report = progress_.tokens;
@@ -318,7 +386,9 @@ TrainingStatus TrainingRun::train(const TrainingHooks& hooks) {
   };
   try {
     while (progress_.steps_done < options.steps) {
-      if ((hooks.stop != nullptr && hooks.stop->load()) || !step(hooks.stop)) {
+      // Several ranks stop together, where they next exchange what they have.
+      const bool asked = ranks_->count() == 1 && hooks.stop != nullptr && hooks.stop->load();
+      if (asked || !step(hooks.stop)) {
         checkpoint();
         return TrainingStatus::stopped;
       }

@@ -1,5 +1,8 @@
 // One training run of a task: a model, its optimiser and its place in the data. Bit-reproducible on the same machine,
 // instruction set and number of threads; a run that is saved and loaded continues bit for bit as if uninterrupted.
+//
+// Several ranks (distributed/ranks.h) train one model: each goes through its share of the slices of a step, and all
+// have the whole state after it, the bits of one rank. What every rank has to call is marked "collective".
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -19,6 +22,10 @@
 #include "cogwheel/runs/task.h"
 #include "cogwheel/runs/training/spike_watch.h"
 #include "cogwheel/runs/training/step_report.h"
+
+namespace cogwheel::distributed {
+class Ranks;
+}
 
 namespace cogwheel::runs {
 
@@ -63,20 +70,24 @@ using LeftOutRows = std::set<std::pair<std::int64_t, std::int64_t>>;
 
 class TrainingRun {
  public:
-  // The task completes the configuration. The weights are initialised from training.seed.
-  TrainingRun(const ModelOptions& model, const TrainingOptions& training, std::shared_ptr<const Task> task);
+  // The task completes the configuration. The weights are initialised from training.seed. `ranks`, which outlive it:
+  // null for one. Throws UsageError where they cannot share training.micro_batches equally.
+  TrainingRun(const ModelOptions& model, const TrainingOptions& training, std::shared_ptr<const Task> task,
+              const distributed::Ranks* ranks = nullptr);
   TrainingRun(TrainingRun&&) noexcept;
   TrainingRun& operator=(TrainingRun&&) noexcept;
   ~TrainingRun();
 
-  // Trains to the last step, or until stopped, or until the loss is no longer finite or jumps.
+  // Collective. Trains to the last step, or until stopped, or until the loss is no longer finite or jumps: all ranks
+  // return the same.
   TrainingStatus train(const TrainingHooks& hooks = {});
 
   // Goes on as if the steps before that one had been made, for who times a later phase; the weights stay.
   void skip_to(std::int64_t step);
-  // Makes one step and returns its loss. Throws NonFiniteLoss or LossSpike and leaves weights and optimiser unchanged.
+  // Collective. Makes one step and returns its loss. Throws NonFiniteLoss or LossSpike and leaves weights and optimiser
+  // unchanged.
   double step();
-  // Measures over everything that the task evaluates; always in float32 and without dropout.
+  // Collective. Measures over everything that the task evaluates; always in float32 and without dropout.
   MeasuredValues measure();
   // What a report shows of the model. Measures and this are of the averaged weights, where options().ema is not 0.
   Inspection inspect(std::uint64_t seed);
@@ -90,6 +101,13 @@ class TrainingRun {
   // the machine that saved it (instruction set, threads): from there on the bits may differ. `may_differ`: keys of the
   // configuration that were changed since. Needs no memory beside the run's.
   std::vector<std::string> load(const std::filesystem::path& path, const std::set<std::string>& may_differ = {});
+
+  const distributed::Ranks& ranks() const { return *ranks_; }
+  // Collective. Throws UsageError that names what is not the same on all ranks, of what the bits depend on: the
+  // configuration, the data, the machine, the build.
+  void expect_alike() const;
+  // Collective. The whole state becomes that of the first rank.
+  void take_from_first();
 
   // Why `train` returned non_finite or spike.
   const std::string& problem() const { return problem_; }
@@ -123,6 +141,7 @@ class TrainingRun {
     std::optional<double> best;
     // Since the last report: the lines after a resume are those of an uninterrupted run.
     double loss_sum = 0, norm_sum = 0, waiting_seconds = 0, seconds_at_report = 0;
+    double exchange_seconds = 0, slowest_seconds = 0;
     std::int64_t loss_count = 0, tokens_at_report = 0;
   };
   static nlohmann::json state_of(const Progress& progress, const SpikeWatch& watch);
@@ -139,6 +158,9 @@ class TrainingRun {
   std::optional<double> step(const std::atomic<bool>* stop);
   // The loss of all slices, whose gradients are then summed; nothing where it was stopped.
   std::optional<double> differentiate(const Batch& batch, const std::atomic<bool>* stop);
+  // Of the slices of this rank, each times its share in the loss of the batch, up to the first that is not finite or to
+  // where it was stopped; their gradients are summed.
+  std::vector<double> losses_of_slices(const Batch& batch, const std::atomic<bool>* stop);
   bool is_measured_step() const;
   StepReport make_report();
   ContinuedText continued(const std::string& prompt, std::uint64_t seed);
@@ -146,6 +168,7 @@ class TrainingRun {
   MeasuredValues measured(EvaluationPart part, nn::StatisticsOfHeads* heads = nullptr);
 
   std::shared_ptr<const Task> task_;
+  const distributed::Ranks* ranks_;
   RunConfig config_;  // completed by the task
   // Behind pointers, so that this header needs none of libtorch's, which take ten times as long to compile.
   std::shared_ptr<torch::nn::Module> model_;

@@ -46,11 +46,6 @@ TranslationScore score_of(const ScoresJson& json) {
           .signature = json.at("signature").get<std::string>()};
 }
 
-std::string last_line(std::string_view text) {
-  while (text.ends_with('\n')) text.remove_suffix(1);
-  return one_line(text.substr(text.rfind('\n') + 1));
-}
-
 }  // namespace
 
 std::int64_t word_count(std::string_view text) {

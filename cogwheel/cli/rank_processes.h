@@ -1,0 +1,23 @@
+// Starts the ranks of a job on this machine: `--ranks N` of `train`, `resume` and `evaluate`.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace cogwheel::cli {
+
+// `what`: what processes do together. 0: not given, one rank or as many as this process is one of.
+void add_ranks_option(CLI::App& command, std::int64_t& count, const std::string& what);
+
+// Whether this process is not itself one of several ranks that are asked for: then it has started them, with the words
+// of this command line, and they have ended well. Throws Error that names the rank which did not, after which none is
+// left; what the first rank has said on stderr is not said again.
+bool ran_as_ranks(std::int64_t count);
+
+// Of the command line, for ran_as_ranks.
+void keep_words(int argc, char** argv);
+
+}  // namespace cogwheel::cli

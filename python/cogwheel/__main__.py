@@ -1,0 +1,66 @@
+"""``python -m cogwheel``: the command line in this process, one of several ranks where a launcher says so.
+
+    torchrun --nproc-per-node 2 -m cogwheel train CONFIG
+
+A launcher names the ranks in RANK and WORLD_SIZE, and where they meet in MASTER_ADDR and MASTER_PORT, as torchrun does.
+COGWHEEL_RANK_TIMEOUT: how many seconds a rank waits for another, 600 unless set.
+"""
+
+import ctypes
+import datetime
+import os
+import signal
+import sys
+from typing import NoReturn
+
+import torch.distributed
+
+from cogwheel import _library
+
+
+def _fail(what: str, expected: str, got: str) -> NoReturn:
+    print(f"cogwheel: {what}: expected {expected}, got {got}", file=sys.stderr, flush=True)
+    os._exit(2)
+
+
+def _number(name: str, default: str) -> int:
+    text = os.environ.get(name, default)
+    if not text.isdecimal():
+        _fail(name, "a whole number", text or "nothing")
+    return int(text)
+
+
+def _process_group(rank: int, ranks: int) -> str:
+    """The name of a group of all ranks, once all of them are there."""
+    place = os.environ.get("COGWHEEL_RENDEZVOUS", "env://")
+    timeout = datetime.timedelta(seconds=_number("COGWHEEL_RANK_TIMEOUT", "600"))
+    try:
+        torch.distributed.init_process_group("gloo", place, timeout, rank=rank, world_size=ranks)
+    except (RuntimeError, ValueError) as error:
+        _fail("ranks", f"all {ranks} to meet within {timeout.seconds} s", f"on rank {rank}: {' '.join(str(error).split())}")
+    return torch.distributed.group.WORLD.group_name
+
+
+def _end_with_launcher() -> None:
+    """SIGTERM, at which a run keeps a checkpoint, where the process that started this one is gone."""
+    end_with_parent = 1  # PR_SET_PDEATHSIG of Linux
+    ctypes.CDLL(None).prctl(end_with_parent, signal.SIGTERM)
+
+
+def main() -> NoReturn:
+    rank, ranks = _number("RANK", "0"), _number("WORLD_SIZE", "1")
+    group = ""
+    if ranks > 1:
+        _end_with_launcher()
+        group = _process_group(rank, ranks)
+    library = ctypes.CDLL(str(_library.PATH.with_name("libcogwheel_command.so")))
+    words = [b"cogwheel", *map(os.fsencode, sys.argv[1:])]
+    status = library.cogwheel_command(len(words), (ctypes.c_char_p * (len(words) + 1))(*words), group.encode(), rank, ranks)
+    if status == 0 and group:
+        torch.distributed.destroy_process_group()
+    # Where something went wrong, threads that still wait for others would keep this process.
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,281 @@
+"""`--ranks N` and torchrun: several processes train one model, with the bits of one, and end together."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from recorded_bits import generated_text
+from resumed_runs import metrics
+from tensor_files import read_tensors
+
+CONFIG = """
+[task]
+{task}
+[model]
+{model}
+[training]
+seed = 7
+steps = 24
+batch = 12
+micro_batches = 8
+learning_rate = 3e-3
+report_every = 4
+evaluate_every = 12
+checkpoint_every = 8
+{training}
+"""
+TEXT = 'name = "language_modelling"\n[data]\ntext = ["text.txt"]'
+KINDS = {
+    "gpt": (TEXT, 'form = "gpt"\nmechanism = "softmax"\ncontext = 48\nlayers = 2\nheads = 2\nwidth = 32', ""),
+    # The slices of a batch of 12 are of one row and of two.
+    "cog": (TEXT, 'form = "llama"\nmechanism = "cog"\ncontext = 48\nlayers = 2\nheads = 2\nwidth = 32\ndropout = 0.1', 'precision = "bf16"\nema = 0.9'),
+    "hybrid": (TEXT, 'form = "llama"\nmechanism = "gla+softmax"\nposition = "none"\ncontext = 48\nlayers = 2\nheads = 2\nwidth = 32', 'optimizer = "muon"'),
+    # Sentences of many lengths: the loss is a mean over what each slice has of them.
+    "translation": ('name = "translation"', 'width = 32\nheads = 2\nlayers = 2', ""),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranks")
+    (folder / "text.txt").write_text(generated_text())
+    for name, (task, model, training) in KINDS.items():
+        (folder / f"{name}.toml").write_text(CONFIG.format(task=task, model=model, training=training))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cogwheel(work, cogwheel_in):
+    return cogwheel_in(work)
+
+
+@pytest.fixture
+def begin(work, cogwheel_in):
+    """Starts a command, whose process ends with the test."""
+    started = []
+
+    def run(*words, **environment):
+        started.append(cogwheel_in(work, **environment)(*words, background=True))
+        return started[-1]
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def of_one(work, cogwheel):
+    """The run of a kind, or of other words, by one process."""
+
+    def run(kind, *words):
+        folder = work / "-".join(("one", kind, *map(str, words)))
+        if not folder.exists():
+            trained(cogwheel("train", f"{kind}.toml", *words, "--out", folder))
+        return folder
+
+    return run
+
+
+def trained(done):
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def expect_same(run, other):
+    """Weights, moments, averages and everything that was measured, bit for bit."""
+    ours, theirs = (read_tensors(folder / "checkpoint.safetensors") for folder in (run, other))
+    assert ours.keys() == theirs.keys()
+    assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
+    assert metrics(run) == metrics(other)
+
+
+def ranks_of(process):
+    """Their process numbers, once there are several."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        children = open(f"/proc/{process.pid}/task/{process.pid}/children").read().split()
+        if len(children) > 1:
+            return [int(child) for child in children]
+        time.sleep(0.02)
+    raise AssertionError("expected ranks, got none")
+
+
+def wait_for_step(folder, step):
+    written = folder / "metrics.jsonl"
+    end = time.monotonic() + 120
+    while not (written.exists() and f'"step":{step},' in written.read_text()):
+        assert time.monotonic() < end, f"expected step {step} in {written}, got none"
+        time.sleep(0.01)
+
+
+def one_line(errors):
+    """What a command says besides its progress."""
+    lines = [line for line in errors.splitlines() if line.startswith("cogwheel: ")]
+    assert len(lines) == 1, errors
+    return lines[0]
+
+
+def by_hand(folder, rank, ranks, *words, timeout=60, meet="ranks"):
+    """One rank, as a launcher starts it."""
+    place = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "COGWHEEL_RENDEZVOUS": f"file://{folder / meet}"}
+    environment = {**os.environ, **place, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "COGWHEEL_RANK_TIMEOUT": str(timeout)}
+    command = [sys.executable, "-m", "cogwheel", *map(str, words)]
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_ranks_give_the_bits_of_one(cogwheel, work, of_one, kind):
+    trained(cogwheel("train", f"{kind}.toml", "--ranks", 2, "--out", f"two-{kind}"))
+    expect_same(work / f"two-{kind}", of_one(kind))
+    last = json.loads((work / f"two-{kind}" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert last["exposed_communication_seconds"] > 0 and last["slowest_rank_seconds"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [4, 8])
+@pytest.mark.parametrize("kind", KINDS)
+def test_more_ranks_give_the_bits_of_one(cogwheel, work, of_one, kind, ranks):
+    trained(cogwheel("train", f"{kind}.toml", "--ranks", ranks, "--out", f"{ranks}-{kind}"))
+    expect_same(work / f"{ranks}-{kind}", of_one(kind))
+
+
+def test_other_ranks_go_on_with_what_four_began(begin, cogwheel, work, of_one):
+    longer = ("--set", "training.steps=160")
+    process = begin("train", "gpt.toml", *longer, "--ranks", 4, "--out", "parts")
+    wait_for_step(work / "parts", 8)
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=120)
+    assert process.returncode == 130 and "continues" in one_line(errors)
+    process = begin("resume", "parts", "--ranks", 2)
+    wait_for_step(work / "parts", 80)
+    for rank in ranks_of(process)[1:]:  # one that is asked to stop stops all
+        os.kill(rank, signal.SIGTERM)
+    process.communicate(timeout=120)
+    assert process.returncode == 130
+    trained(cogwheel("resume", "parts"))
+    expect_same(work / "parts", of_one("gpt", *longer))
+
+
+def test_torchrun_starts_ranks(work, of_one):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    words = ["-m", "cogwheel", "train", "cog.toml", "--out", "torchrun"]
+    done = subprocess.run([*command, *words], cwd=work, env=environment, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("held-out loss") == 1
+    expect_same(work / "torchrun", of_one("cog"))
+
+
+def test_the_module_is_the_command(work):
+    done = subprocess.run([sys.executable, "-m", "cogwheel", "list", "mechanisms"], cwd=work, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "softmax" in done.stdout
+
+
+def test_ranks_measure_what_one_does(cogwheel, work, of_one):
+    run, found = of_one("gpt"), []
+    for words in ((), ("--ranks", 2)):
+        trained(cogwheel("evaluate", run, *words, "--out", work / f"measured-{len(words)}"))
+        found.append(json.loads((work / f"measured-{len(words)}" / "evaluation.json").read_text()))
+    assert found[0] == found[1]
+
+
+def test_a_rank_that_is_killed_ends_all_and_the_same_command_goes_on(begin, cogwheel, work, of_one):
+    longer = ("--set", "training.steps=160")
+    words = ("train", "gpt.toml", *longer, "--out", "killed", "--resume", "--ranks", 2)
+    process = begin(*words)
+    wait_for_step(work / "killed", 40)
+    ranks = ranks_of(process)
+    os.kill(ranks[1], signal.SIGKILL)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "rank 1, which signal 9 has ended" in one_line(errors)
+    assert not any(os.path.exists(f"/proc/{rank}") for rank in ranks)
+    refused = cogwheel("train", "gpt.toml", "--out", "killed", "--resume", "--ranks", 2)
+    assert refused.returncode == 2 and "training.steps: expected 160, as it began, got 24" in one_line(refused.stderr)
+    trained(cogwheel(*words))
+    expect_same(work / "killed", of_one("gpt", *longer))
+
+
+def test_a_rank_that_does_not_answer_is_waited_for_no_longer_than_said(begin, work):
+    process = begin("train", "gpt.toml", "--set", "training.steps=4000", "--out", "frozen", "--ranks", 2, COGWHEEL_RANK_TIMEOUT="2")
+    wait_for_step(work / "frozen", 8)
+    ranks = ranks_of(process)
+    os.kill(ranks[0], signal.SIGSTOP)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "rank 0, which did not answer" in one_line(errors)
+    assert not any(os.path.exists(f"/proc/{rank}") for rank in ranks)
+
+
+def test_ranks_end_with_their_launcher(begin, work):
+    process = begin("train", "gpt.toml", "--set", "training.steps=4000", "--out", "alone", "--ranks", 2)
+    wait_for_step(work / "alone", 8)
+    ranks = ranks_of(process)
+    process.kill()
+    process.communicate()
+    end = time.monotonic() + 60
+    while any(os.path.exists(f"/proc/{rank}") for rank in ranks):
+        assert time.monotonic() < end, "expected no rank, got one that goes on"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("train", "gpt.toml", "--ranks", 3), "ranks: expected a power of two"),
+        (("train", "gpt.toml", "--ranks", 2, "--set", "training.micro_batches=1"), "training.micro_batches: expected a multiple of the 2 ranks"),
+        (("train", "gpt.toml", "--ranks", 2, "--dry-run"), "--ranks: expected no --dry-run"),
+        (("train", "gpt.toml", "--resume"), "--resume: expected --out with it and no --overwrite, got no --out"),
+        (("train", "gpt.toml", "--resume", "--dry-run"), "--resume: expected no --dry-run"),
+        (("train", "nothing.toml", "--ranks", 2), "config: expected a file"),
+    ],
+)
+def test_refusals(cogwheel, words, says):
+    done = cogwheel(*words)
+    assert done.returncode == 2
+    assert says in one_line(done.stderr)
+
+
+def test_a_folder_has_one_job(begin, cogwheel, work):
+    begin("train", "gpt.toml", "--set", "training.steps=4000", "--out", "taken", "--ranks", 2)
+    wait_for_step(work / "taken", 8)
+    done = cogwheel("resume", "taken", "--ranks", 2)
+    assert done.returncode == 1 and "taken" in one_line(done.stderr)
+
+
+def test_ranks_that_differ_are_told_apart(work):
+    ranks = [by_hand(work, rank, 2, "train", "gpt.toml", "--set", f"training.seed={rank}", "--out", "differ", meet="differ-ranks") for rank in range(2)]
+    said = [rank.communicate(timeout=120)[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [2, 2]
+    assert one_line("".join(said)) == "cogwheel: ranks: expected the same training.seed on all, got 0 on rank 0, 1 on rank 1"
+    assert not (work / "differ").exists()
+
+
+def test_a_problem_of_one_rank_is_said_once(work):
+    (work / "elsewhere").mkdir()
+    (work / "elsewhere" / "gpt.toml").write_text((work / "gpt.toml").read_text())
+    first = by_hand(work, 0, 2, "train", "gpt.toml", "--out", "half", meet="half-ranks")
+    other = by_hand(work, 1, 2, "train", "elsewhere/gpt.toml", "--set", "data.text=none.txt", meet="half-ranks")
+    said = first.communicate(timeout=120)[1] + other.communicate(timeout=120)[1]
+    assert first.returncode == 1 and other.returncode != 0
+    assert "rank 1: " in one_line(said) and "none.txt" in said
+    assert not (work / "half").exists()
+
+
+def test_a_rank_that_never_comes(work):
+    first = by_hand(work, 0, 2, "train", "gpt.toml", "--out", "waits", timeout=2, meet="waits-ranks")
+    _, errors = first.communicate(timeout=120)
+    assert first.returncode != 0
+    assert "ranks: expected all 2 to meet within 2 s" in one_line(errors)
+
+
+def test_what_one_process_does_is_refused_of_several(work):
+    ranks = [by_hand(work, rank, 2, "list", "mechanisms", meet="list-ranks") for rank in range(2)]
+    said = [rank.communicate(timeout=120)[1] for rank in ranks]
+    assert "list: expected one process, got 2 ranks" in one_line("".join(said))
