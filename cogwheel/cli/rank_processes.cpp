@@ -50,6 +50,12 @@ std::string file_with(const void* function) {
   return ::dladdr(function, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
 }
 
+// OMP_NUM_THREADS where the user has set it, which is what this process has then.
+std::int64_t threads_of_each(std::int64_t ranks) {
+  const std::int64_t here = at::get_num_threads();
+  return std::getenv("OMP_NUM_THREADS") != nullptr ? here : std::max<std::int64_t>(1, here / ranks);
+}
+
 // Of a rank, in the environment's Python: the operators of this very build, memory from the allocator of this program.
 std::vector<std::string> environment_of(std::int64_t rank, std::int64_t count, const fs::path& folder) {
   std::vector<std::string> environment{fmt::format("RANK={}", rank),
@@ -62,7 +68,7 @@ std::vector<std::string> environment_of(std::int64_t rank, std::int64_t count, c
   const auto add = [&](const char* name, const std::string& value) {
     if (std::getenv(name) == nullptr && !value.empty()) environment.push_back(fmt::format("{}={}", name, value));
   };
-  add("OMP_NUM_THREADS", std::to_string(std::max<std::int64_t>(1, at::get_num_threads() / count)));
+  add("OMP_NUM_THREADS", std::to_string(threads_of_each(count)));
   add("COGWHEEL_OPERATORS", file_with(reinterpret_cast<const void*>(&ops::bfloat16_products)));
   add("GLOO_SOCKET_IFNAME", "lo");
   if (const void* allocator = ::dlsym(RTLD_DEFAULT, "mi_malloc");
@@ -114,10 +120,11 @@ bool ran_as_ranks(std::int64_t count) {
     return false;
   }
   static_cast<void>(distributed::Ranks("", 0, count));  // a number that serves
-  if (const unsigned cores = std::thread::hardware_concurrency(); count > static_cast<std::int64_t>(cores))
+  const std::int64_t threads = threads_of_each(count), cores = std::thread::hardware_concurrency();
+  if (count * threads > cores)
     fmt::print(stderr,
-               "warning: --ranks: {} processes share {} cores, which is slower than as many as there are cores\n",
-               count, cores);
+               "warning: --ranks: {} processes of {} share {} cores, which is slower than a thread for each core\n",
+               count, threads == 1 ? "one thread" : fmt::format("{} threads", threads), cores);
   const ScratchFolder folder;
   std::vector<std::string> command = python_running(run_the_package);
   command.insert(command.end(), kept_words().begin(), kept_words().end());

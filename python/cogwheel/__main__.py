@@ -23,17 +23,17 @@ def _fail(what: str, expected: str, got: str) -> NoReturn:
     os._exit(2)
 
 
-def _number(name: str, default: str) -> int:
-    text = os.environ.get(name, default)
-    if not text.isdecimal():
-        _fail(name, "a whole number", text or "nothing")
+def _number(name: str, default: int, least: int) -> int:
+    text = os.environ.get(name, str(default))
+    if not text.isdecimal() or int(text) < least:
+        _fail(name, f"a whole number from {least}", text or "nothing")
     return int(text)
 
 
 def _process_group(rank: int, ranks: int) -> str:
     """The name of a group of all ranks, once all of them are there."""
     place = os.environ.get("COGWHEEL_RENDEZVOUS", "env://")
-    timeout = datetime.timedelta(seconds=_number("COGWHEEL_RANK_TIMEOUT", "600"))
+    timeout = datetime.timedelta(seconds=_number("COGWHEEL_RANK_TIMEOUT", 600, 1))
     try:
         torch.distributed.init_process_group("gloo", place, timeout, rank=rank, world_size=ranks)
     except (RuntimeError, ValueError) as error:
@@ -48,7 +48,9 @@ def _end_with_launcher() -> None:
 
 
 def main() -> NoReturn:
-    rank, ranks = _number("RANK", "0"), _number("WORLD_SIZE", "1")
+    rank, ranks = _number("RANK", 0, 0), _number("WORLD_SIZE", 1, 1)
+    if rank >= ranks:
+        _fail("RANK", f"one below {ranks}, the ranks that there are", str(rank))
     group = ""
     if ranks > 1:
         _end_with_launcher()

@@ -2,6 +2,8 @@
 
 import json
 import os
+import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -279,3 +281,44 @@ def test_what_one_process_does_is_refused_of_several(work):
     ranks = [by_hand(work, rank, 2, "list", "mechanisms", meet="list-ranks") for rank in range(2)]
     said = [rank.communicate(timeout=120)[1] for rank in ranks]
     assert "list: expected one process, got 2 ranks" in one_line("".join(said))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("RANK", "first", "RANK: expected a whole number from 0, got first"),
+        ("RANK", "2", "RANK: expected one below 2, the ranks that there are, got 2"),
+        ("COGWHEEL_RANK_TIMEOUT", "0", "COGWHEEL_RANK_TIMEOUT: expected a whole number from 1, got 0"),
+    ],
+)
+def test_what_a_launcher_says_is_checked(work, name, value, says):
+    environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", name: value}
+    done = subprocess.run([sys.executable, "-m", "cogwheel", "list"], cwd=work, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert one_line(done.stderr) == f"cogwheel: {says}"
+
+
+def test_more_threads_than_cores_are_said(cogwheel_in, work):
+    threads = len(os.sched_getaffinity(0))
+    done = cogwheel_in(work, OMP_NUM_THREADS=str(threads))("train", "nothing.toml", "--ranks", 2)
+    assert done.returncode == 2 and "warning" not in done.stderr  # refused before anything starts
+    done = cogwheel_in(work, OMP_NUM_THREADS=str(threads))("train", "gpt.toml", "--ranks", 2, "--set", "training.micro_batches=1", "--out", "many")
+    assert f"warning: --ranks: 2 processes of {'one thread' if threads == 1 else f'{threads} threads'} share {threads} cores" in done.stderr
+
+
+@pytest.mark.slow
+def test_hosts_of_which_one_is_cut_off(work, of_one):
+    longer = ("--set", "training.steps=160")
+    alone = ["unshare", "--net", "--mount"]
+    if not shutil.which("unshare") or subprocess.run([*alone, "ip", "link", "add", "bridge", "type", "bridge"], capture_output=True).returncode:
+        pytest.skip("no right to make networks, or no `ip`")
+    command = [*alone, sys.executable, str(pathlib.Path(__file__).with_name("hosts.py")), "hosts", "40"]
+    words = ["train", "gpt.toml", *longer, "--out", "hosts", "--resume"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COGWHEEL_RANK_TIMEOUT": "5"}
+    done = subprocess.run([*command, *words], cwd=work, env=environment, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert all(rank["code"] == 1 for rank in found["first"]), found
+    assert found["waited"] < 5 + 60
+    assert [rank["code"] for rank in found["again"]] == [0, 0, 0, 0], found
+    expect_same(work / "hosts", of_one("gpt", *longer))
