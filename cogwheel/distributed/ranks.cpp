@@ -18,6 +18,14 @@ namespace {
 // Of an exchange that goes on while others are prepared and added up.
 constexpr std::int64_t elements_of_a_bucket = 1 << 22, buckets_at_once = 8;
 
+// Gloo's "[file:line] Connection closed by peer [address]. This is typically …" without where and why it says so.
+std::string short_problem(std::string problem) {
+  if (const std::size_t place = problem.find("] "); problem.starts_with('[') && place != std::string::npos)
+    problem.erase(0, place + 2);
+  problem.resize(std::min(problem.find(". This is typically"), problem.size()));
+  return one_line(problem);
+}
+
 at::Tensor bytes_of(const std::string& text, std::int64_t length) {
   at::Tensor bytes = at::zeros({length}, at::kByte);
   std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
@@ -90,9 +98,9 @@ auto Ranks::timed(const std::string& what, const Exchange& exchange) const {
   } catch (const std::exception& error) {
     problem = error.what();
   }
-  throw LostRanks(
-      expected_got("ranks", "all " + std::to_string(count_) + " to go on",
-                   "on rank " + std::to_string(rank_) + ", in the exchange of " + what + ": " + one_line(problem)));
+  throw LostRanks(expected_got(
+      "ranks", "all " + std::to_string(count_) + " to go on",
+      "on rank " + std::to_string(rank_) + ", in the exchange of " + what + ": " + short_problem(problem)));
 }
 
 std::vector<std::string> Ranks::gathered(const std::string& own, const std::string& what) const {
