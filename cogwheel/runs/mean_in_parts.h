@@ -29,12 +29,14 @@ class PartsOfRanks {
 
 struct PartialMeans {
   std::vector<double> means;
-  double weight = 0;  // of this part in the mean
+  double weight = 0;              // of this part in the mean
+  std::vector<double> sums = {};  // counts, which are added as they are
 };
 
-// The weighted means of `measure` over the parts of `all`, cut along the first dimension into parts of up to 4,096
-// tokens, whatever the training batch, so that every run sums in the same order. Unless `heads` is null, it receives
-// the statistics of the model's heads on the first part, which the first rank has.
+// The weighted means of `measure` over the parts of `all`, and after them its sums; cut along the first dimension into
+// parts of up to 4,096 tokens, whatever the training batch, so that every run sums in the same order. What `measure`
+// keeps elsewhere is of the parts of this rank alone. Unless `heads` is null, it receives the statistics of the model's
+// heads on the first part, which the first rank has.
 std::vector<double> mean_in_parts(const Batch& all, nn::StatisticsOfHeads* heads,
                                   const std::function<PartialMeans(const Batch&, const nn::ForwardContext&)>& measure);
 

@@ -37,6 +37,8 @@ KINDS = {
     # The slices of a batch of 12 are of one row and of two.
     "cog": (TEXT, 'form = "llama"\nmechanism = "cog"\ncontext = 48\nlayers = 2\nheads = 2\nwidth = 32\ndropout = 0.1', 'precision = "bf16"\nema = 0.9'),
     "hybrid": (TEXT, 'form = "llama"\nmechanism = "gla+softmax"\nposition = "none"\ncontext = 48\nlayers = 2\nheads = 2\nwidth = 32', 'optimizer = "muon"'),
+    # Counts beside means, of few parts.
+    "zeros_and_ones": ('name = "zeros_and_ones"', 'mechanism = "cog"\ncontext = 24\nlayers = 2\nheads = 2\nwidth = 32', ""),
     # Sentences of many lengths: the loss is a mean over what each slice has of them.
     "translation": ('name = "translation"', 'width = 32\nheads = 2\nlayers = 2', ""),
 }  # fmt: skip

@@ -104,24 +104,24 @@ class ZerosAndOnes : public SampledTask {
   // An answer is right where all its tokens are: then the model, asked to go on, writes it and stops.
   Measured measured(language::LanguageModelImpl& model, const runs::Batch& all,
                     nn::StatisticsOfHeads* heads) const override {
-    std::vector<at::Tensor> right;
     const auto at_answers = [&](const runs::Batch& some, const nn::ForwardContext& given) -> runs::PartialMeans {
       const at::Tensor logits = model.forward(some.inputs, given).cpu(), counted = some.targets != ignored_target;
-      right.push_back((logits.argmax(-1) == some.targets).logical_or(counted.logical_not()).all(1));
-      return {{at::cross_entropy_loss(logits.flatten(0, 1), some.targets.flatten()).item<double>()},
-              counted.sum().item<double>()};
+      const at::Tensor right = (logits.argmax(-1) == some.targets).logical_or(counted.logical_not()).all(1);
+      const auto right_of = [&](Word asked) {
+        return right.logical_and(some.inputs.select(1, 0) == asked).sum().item<double>();
+      };
+      return {.means = {at::cross_entropy_loss(logits.flatten(0, 1), some.targets.flatten()).item<double>()},
+              .weight = counted.sum().item<double>(),
+              .sums = {right_of(is_there_a_zero), right_of(how_many_ones)}};
     };
-    const double loss = runs::mean_in_parts(all, heads, at_answers)[0];
-    const at::Tensor all_right = at::cat(right), question = all.inputs.select(1, 0);
+    const std::vector<double> found = runs::mean_in_parts(all, heads, at_answers);
     // Of few sequences none may ask it.
-    const auto accuracy = [&](Word asked) {
-      const at::Tensor of_question = question == asked;
-      return all_right.logical_and(of_question).sum().item<double>() /
-             std::max<double>(1, of_question.sum().item<double>());
+    const auto asking = [&](Word asked) {
+      return std::max<double>(1, (all.inputs.select(1, 0) == asked).sum().item<double>());
     };
-    return {{{"held_out_loss", loss},
-             {"zero_accuracy", accuracy(is_there_a_zero)},
-             {"count_accuracy", accuracy(how_many_ones)}},
+    return {{{"held_out_loss", found[0]},
+             {"zero_accuracy", found[1] / asking(is_there_a_zero)},
+             {"count_accuracy", found[2] / asking(how_many_ones)}},
             all.inputs.size(0)};
   }
 
