@@ -1,6 +1,7 @@
 #include "cogwheel/cli/command_line.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -86,6 +87,17 @@ std::string counts_text(const std::string& name, const std::string& words) {
   return "";
 }
 
+// Of several ranks: commands without --ranks would do the same several times, into the same files.
+void expect_known_ranks(const CLI::App& app, const std::string& name) {
+  if (ranks().count() == 1) return;
+  std::vector<std::string> know;
+  for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; }))
+    if (each->get_option_no_throw("--ranks") != nullptr) know.push_back(each->get_name());
+  if (std::find(know.begin(), know.end(), name) == know.end())
+    throw UsageError(expected_got(name, "one process",
+                                  fmt::format("{} ranks, which {} know", ranks().count(), fmt::join(know, ", "))));
+}
+
 [[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = chosen(app);
   const std::string name = command.get_parent() == nullptr ? "arguments" : full_name(command);
@@ -132,11 +144,7 @@ void run_command_line(int argc, char** argv) {
       app.get_subcommands([&](const CLI::App* each) { return each->get_name() == first; }).empty())
     throw UsageError(
         expected_got("command", expected_names(first, subcommand_names(app)), first.empty() ? "none" : first));
-  // Others would do the same several times, into the same files.
-  if (const std::int64_t count = ranks().count();
-      count > 1 && first != "train" && first != "resume" && first != "evaluate")
-    throw UsageError(
-        expected_got(first, "one process", fmt::format("{} ranks, which train, resume and evaluate know", count)));
+  expect_known_ranks(app, first);
   try {
     std::reverse(words.begin(), words.end());  // as CLI11 takes them
     app.parse(std::move(words));

@@ -10,6 +10,7 @@
 #include "cogwheel/cli/ranks.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/count_text.h"
+#include "cogwheel/runs/training/kept_checkpoints.h"
 #include "cogwheel/runs/training/train_in_folder.h"
 
 namespace cogwheel::cli {
@@ -65,6 +66,15 @@ void train_and_report(runs::TrainingRun& run, const runs::RunFolder& folder, con
     case runs::TrainingStatus::finished:
       fmt::print("{} after {} steps, {} of training, in {}\n", measured_text(run), run.steps_done(),
                  duration_text(run.seconds()), path);
+  }
+}
+
+void load_or_begin(runs::TrainingRun& run, const runs::RunFolder& folder, const std::set<std::string>& changed) {
+  if (folder.has_checkpoint()) {
+    for (const auto& line : runs::load_newest(run, folder, changed)) fmt::print(stderr, "warning: {}\n", line);
+  } else {
+    folder.write(run.task().assets());
+    folder.write(run.task().records());
   }
 }
 

@@ -1,6 +1,8 @@
 // The common part of `train` and `resume`, given a run and its folder.
 #pragma once
 #include <filesystem>
+#include <set>
+#include <string>
 
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/runs/training/training_run.h"
@@ -10,6 +12,10 @@ namespace cogwheel::cli {
 // Trains with progress on stderr and prints the result on stdout. Throws Interrupted after Ctrl-C, NonFiniteLoss if the
 // loss is NaN or infinite; a checkpoint is left in both cases.
 void train_and_report(runs::TrainingRun& run, const runs::RunFolder& folder, const runs::RunConfig& config);
+
+// Loads the newest checkpoint of the run's folder and says on stderr what load_newest does; writes the files of the
+// task where the run was killed before its first.
+void load_or_begin(runs::TrainingRun& run, const runs::RunFolder& folder, const std::set<std::string>& changed);
 
 // Of ranks but the first, once that one has its folder: trains with it, and says nothing.
 void train_beside(runs::TrainingRun& run);

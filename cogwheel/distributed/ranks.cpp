@@ -8,7 +8,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <chrono>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -63,7 +63,7 @@ struct Ranks::Bucket {
 
 Ranks::Ranks(std::string group, std::int64_t rank, std::int64_t count)
     : group_(std::move(group)), rank_(rank), count_(count) {
-  if (count < 1 || (count & (count - 1)) != 0)
+  if (!std::has_single_bit(static_cast<std::uint64_t>(std::max<std::int64_t>(count, 0))))
     throw UsageError(expected_got("ranks", "a power of two, as their sums are a binary tree", std::to_string(count)));
 }
 
@@ -82,13 +82,7 @@ at::Tensor Ranks::done(const at::Tensor& result) const {
 }
 
 template <class Exchange>
-auto Ranks::timed(const std::string& what, const Exchange& exchange) const {
-  using Clock = std::chrono::steady_clock;
-  struct Timer {
-    double& seconds;
-    Clock::time_point start = Clock::now();
-    ~Timer() { seconds += std::chrono::duration<double>(Clock::now() - start).count(); }
-  } const timer{seconds_};
+auto Ranks::exchanged(const std::string& what, const Exchange& exchange) const {
   const torch::NoGradGuard no_grad;
   std::string problem;
   try {
@@ -105,7 +99,7 @@ auto Ranks::timed(const std::string& what, const Exchange& exchange) const {
 
 std::vector<std::string> Ranks::gathered(const std::string& own, const std::string& what) const {
   if (count_ == 1) return {own};
-  return timed(what, [&] {
+  return exchanged(what, [&] {
     const auto gather = [&](const at::Tensor& input) {
       return done(started("_c10d_functional::all_gather_into_tensor", input, {count_}));
     };
@@ -140,7 +134,7 @@ std::string Ranks::of_first(const std::string& own, const std::string& what) con
 
 void Ranks::copy_from_first(const std::vector<at::Tensor>& tensors, const std::string& what) const {
   if (count_ == 1) return;
-  timed(what, [&] {
+  exchanged(what, [&] {
     for (const at::Tensor& tensor : tensors) {
       const at::Tensor dense = tensor.contiguous();
       at::Tensor(tensor).copy_(done(started("_c10d_functional::broadcast", dense, {std::int64_t{0}})));
@@ -166,7 +160,7 @@ void Ranks::add(const std::vector<at::Tensor>& tensors, const std::string& what)
     }
   }
   if (buckets.front().parts.empty()) return;
-  timed(what, [&] {
+  exchanged(what, [&] {
     for (std::size_t first = 0; first < buckets.size(); first += buckets_at_once) {
       const std::size_t last = std::min<std::size_t>(buckets.size(), first + buckets_at_once);
       for (std::size_t index = first; index < last; ++index) {

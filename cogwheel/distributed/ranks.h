@@ -40,21 +40,18 @@ class Ranks {
   // ((t0 + t1) + (t2 + t3)) + … of ranks 0, 1, 2, 3, …
   void add(const std::vector<at::Tensor>& tensors, const std::string& what) const;
 
-  // Spent in collectives so far, others' lateness included.
-  double seconds() const { return seconds_; }
-
  private:
   // A part of an exchange: what is sent and received while this rank goes on.
   struct Bucket;
 
   at::Tensor started(const char* operation, const at::Tensor& input, std::vector<c10::IValue> arguments) const;
   at::Tensor done(const at::Tensor& result) const;
+  // What `exchange` returns; LostRanks for what it throws.
   template <class Exchange>
-  auto timed(const std::string& what, const Exchange& exchange) const;
+  auto exchanged(const std::string& what, const Exchange& exchange) const;
 
   std::string group_;
   std::int64_t rank_ = 0, count_ = 1;
-  mutable double seconds_ = 0;
 };
 
 // Of a process that trains alone.

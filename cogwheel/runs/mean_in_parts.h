@@ -1,6 +1,5 @@
 // Measures as means over many items, part by part.
 #pragma once
-#include <cstdint>
 #include <functional>
 #include <vector>
 

@@ -7,10 +7,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 import torch
+from processes import children_of, ended_with_test, wait_for
 from recorded_bits import generated_text
 from resumed_runs import metrics
 from tensor_files import read_tensors
@@ -61,16 +61,8 @@ def cogwheel(work, cogwheel_in):
 @pytest.fixture
 def begin(work, cogwheel_in):
     """Starts a command, whose process ends with the test."""
-    started = []
-
-    def run(*words, **environment):
-        started.append(cogwheel_in(work, **environment)(*words, background=True))
-        return started[-1]
-
-    yield run
-    for process in started:
-        process.kill()
-        process.communicate()
+    with ended_with_test() as end:
+        yield lambda *words, **environment: end(cogwheel_in(work, **environment)(*words, background=True))
 
 
 @pytest.fixture(scope="module")
@@ -101,21 +93,19 @@ def expect_same(run, other):
 
 def ranks_of(process):
     """Their process numbers, once there are several."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        children = open(f"/proc/{process.pid}/task/{process.pid}/children").read().split()
-        if len(children) > 1:
-            return [int(child) for child in children]
-        time.sleep(0.02)
-    raise AssertionError("expected ranks, got none")
+    return wait_for(lambda: len(found := children_of(process)) > 1 and found)
 
 
 def wait_for_step(folder, step):
     written = folder / "metrics.jsonl"
-    end = time.monotonic() + 120
-    while not (written.exists() and f'"step":{step},' in written.read_text()):
-        assert time.monotonic() < end, f"expected step {step} in {written}, got none"
-        time.sleep(0.01)
+    wait_for(lambda: written.exists() and f'"step":{step},' in written.read_text())
+
+
+def expect_all_end(process, ranks, says):
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert says in one_line(errors)
+    assert not any(os.path.exists(f"/proc/{rank}") for rank in ranks)
 
 
 def one_line(errors):
@@ -196,10 +186,7 @@ def test_a_rank_that_is_killed_ends_all_and_the_same_command_goes_on(begin, cogw
     wait_for_step(work / "killed", 40)
     ranks = ranks_of(process)
     os.kill(ranks[1], signal.SIGKILL)
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 1
-    assert "rank 1, which signal 9 has ended" in one_line(errors)
-    assert not any(os.path.exists(f"/proc/{rank}") for rank in ranks)
+    expect_all_end(process, ranks, "rank 1, which signal 9 has ended")
     refused = cogwheel("train", "gpt.toml", "--out", "killed", "--resume", "--ranks", 2)
     assert refused.returncode == 2 and "training.steps: expected 160, as it began, got 24" in one_line(refused.stderr)
     trained(cogwheel(*words))
@@ -211,10 +198,7 @@ def test_a_rank_that_does_not_answer_is_waited_for_no_longer_than_said(begin, wo
     wait_for_step(work / "frozen", 8)
     ranks = ranks_of(process)
     os.kill(ranks[0], signal.SIGSTOP)
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 1
-    assert "rank 0, which did not answer" in one_line(errors)
-    assert not any(os.path.exists(f"/proc/{rank}") for rank in ranks)
+    expect_all_end(process, ranks, "rank 0, which did not answer")
 
 
 def test_ranks_end_with_their_launcher(begin, work):
@@ -223,10 +207,7 @@ def test_ranks_end_with_their_launcher(begin, work):
     ranks = ranks_of(process)
     process.kill()
     process.communicate()
-    end = time.monotonic() + 60
-    while any(os.path.exists(f"/proc/{rank}") for rank in ranks):
-        assert time.monotonic() < end, "expected no rank, got one that goes on"
-        time.sleep(0.05)
+    wait_for(lambda: not any(os.path.exists(f"/proc/{rank}") for rank in ranks), seconds=60)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import time
 
 import pytest
 import torch
+from processes import children_of, ended_with_test, is_gone, wait_for
 from tensor_files import read_tensors
 from test_compare import generated_text
 
@@ -34,16 +35,8 @@ def compare(work, cogwheel_in):
 @pytest.fixture
 def begin(compare):
     """Starts a comparison, whose process ends with the test, and with it its workers."""
-    started = []
-
-    def run(*words):
-        started.append(compare(*words, background=True))
-        return started[-1]
-
-    yield run
-    for process in started:
-        process.kill()
-        process.wait()
+    with ended_with_test() as end:
+        yield lambda *words: end(compare(*words, background=True))
 
 
 @pytest.fixture(scope="module")
@@ -58,30 +51,6 @@ def results(folder):
     found = json.loads((folder / "results.json").read_text())
     runs = [{key: value for key, value in run.items() if key not in MEASURED} for run in found["runs"]]
     return {key: found[key] for key in ("mechanisms", "tuning", "summary", "interrupted", "data")} | {"runs": runs}
-
-
-def children_of(process):
-    """The workers of a comparison: process numbers."""
-    with contextlib.suppress(FileNotFoundError):
-        return [int(child) for child in open(f"/proc/{process.pid}/task/{process.pid}/children").read().split()]
-    return []
-
-
-def wait_for(condition, seconds=240):
-    """Until it holds; a machine may be slow, so that the time only ends a test that would hang."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.02)
-    pytest.fail("nothing happened")
-
-
-def is_gone(number):
-    try:
-        return open(f"/proc/{number}/stat").read().rsplit(")", 1)[1].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
 
 
 def test_two_workers_find_what_one_finds(compare, work, one):

@@ -63,11 +63,8 @@ void resume(const ResumeArguments& arguments) {
   if (copies && folder.checkpoint_path() != folder.newest_path()) {
     for (const auto& line : runs::load_checkpoint(run, folder, folder.checkpoint_path(), changed))
       fmt::print(stderr, "warning: {}\n", line);
-  } else if (folder.has_checkpoint()) {
-    for (const auto& line : runs::load_newest(run, folder, changed)) fmt::print(stderr, "warning: {}\n", line);
   } else {
-    folder.write(run.task().assets());
-    folder.write(run.task().records());
+    load_or_begin(run, folder, changed);
   }
   if (copies)
     folder = runs::RunFolder::copy(folder, arguments.out,

@@ -17,7 +17,6 @@
 #include "cogwheel/cli/training.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/runs/task_entry.h"
-#include "cogwheel/runs/training/kept_checkpoints.h"
 #include "cogwheel/runs/training/run_changes.h"
 #include "cogwheel/tasks/task_files.h"
 
@@ -70,13 +69,7 @@ void go_on(runs::TrainingRun& run, const runs::RunFolder& folder, const runs::Ru
       runs::with_changes(runs::load_config(folder.config_path()), changes, folder.changes_path());
   for (const auto& [key, recorded, given] : runs::change_between(before, config, 0, what).keys)
     throw UsageError(expected_got(fmt::format("{}: {}", what, key), recorded + ", as it began", given));
-  if (folder.has_checkpoint()) {
-    for (const auto& line : runs::load_newest(run, folder, runs::changed_keys(changes)))
-      fmt::print(stderr, "warning: {}\n", line);
-  } else {
-    folder.write(run.task().assets());
-    folder.write(run.task().records());
-  }
+  load_or_begin(run, folder, runs::changed_keys(changes));
 }
 
 void train(const TrainArguments& arguments) {

@@ -221,6 +221,21 @@ void TrainingRun::expect_alike() const {
   }
 }
 
+void TrainingRun::take_from_first() {
+  if (ranks_->count() == 1) return;
+  const std::string what = "the state after step " + std::to_string(progress_.steps_done);
+  const std::string state = ranks_->of_first(state_of(progress_, watch_).dump(), what);
+  if (!ranks_->is_first()) {
+    progress_ = progress_from(nlohmann::json::parse(state), watch_, config_.training, "the first rank");
+    optimizer_->zero_moments();
+    optimizer_->zero_gradients();
+    optimizer_->set_steps_done(progress_.steps_done);
+  }
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, tensor] : saved_tensors(progress_.steps_done)) tensors.push_back(tensor);
+  ranks_->copy_from_first(tensors, what);
+}
+
 std::vector<std::string> TrainingRun::load(const std::filesystem::path& path, const std::set<std::string>& may_differ) {
   const SafeTensorsFile checkpoint(path);
   expect_whole(checkpoint);

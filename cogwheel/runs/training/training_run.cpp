@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 
@@ -296,21 +295,6 @@ std::optional<double> TrainingRun::step(const std::atomic<bool>* stop) {
 }
 
 double TrainingRun::step() { return *step(nullptr); }
-
-void TrainingRun::take_from_first() {
-  if (ranks_->count() == 1) return;
-  const std::string what = "the state after step " + std::to_string(progress_.steps_done);
-  const std::string state = ranks_->of_first(state_of(progress_, watch_).dump(), what);
-  if (!ranks_->is_first()) {
-    progress_ = progress_from(nlohmann::json::parse(state), watch_, config_.training, "the first rank");
-    optimizer_->zero_moments();
-    optimizer_->zero_gradients();
-    optimizer_->set_steps_done(progress_.steps_done);
-  }
-  std::vector<at::Tensor> tensors;
-  for (const auto& [name, tensor] : saved_tensors(progress_.steps_done)) tensors.push_back(tensor);
-  ranks_->copy_from_first(tensors, what);
-}
 
 void TrainingRun::skip_to(std::int64_t step) {
   optimizer_->set_steps_done(step);
