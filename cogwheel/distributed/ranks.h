@@ -9,15 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/core/error.h"
+#include "cogwheel/distributed/group.h"
 
 namespace cogwheel::distributed {
-
-// Another rank has ended, or did not answer within the time that the process group allows.
-class LostRanks : public Error {
- public:
-  using Error::Error;
-};
 
 class Ranks {
  public:
@@ -25,9 +19,9 @@ class Ranks {
   // Those of a process group by its name. Throws UsageError unless there are a power of two.
   Ranks(std::string group, std::int64_t rank, std::int64_t count);
 
-  std::int64_t rank() const { return rank_; }
-  std::int64_t count() const { return count_; }
-  bool is_first() const { return rank_ == 0; }
+  std::int64_t rank() const { return group_.rank(); }
+  std::int64_t count() const { return group_.count(); }
+  bool is_first() const { return rank() == 0; }
 
   // Collective: what each rank has, by rank. Lengths may differ.
   std::vector<std::string> gathered(const std::string& own, const std::string& what) const;
@@ -44,14 +38,7 @@ class Ranks {
   // A part of an exchange: what is sent and received while this rank goes on.
   struct Bucket;
 
-  at::Tensor started(const char* operation, const at::Tensor& input, std::vector<c10::IValue> arguments) const;
-  at::Tensor done(const at::Tensor& result) const;
-  // What `exchange` returns; LostRanks for what it throws.
-  template <class Exchange>
-  auto exchanged(const std::string& what, const Exchange& exchange) const;
-
-  std::string group_;
-  std::int64_t rank_ = 0, count_ = 1;
+  Group group_;
 };
 
 // Of a process that trains alone.

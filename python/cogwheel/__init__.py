@@ -29,7 +29,7 @@ from cogwheel.soft_window import soft_window
 from cogwheel.nn import LanguageModel
 from cogwheel.trained import Encoder, Transformer, UVit, VisionTransformer, load
 
-from cogwheel import hooks, interpret, nn  # isort: skip  which need the others
+from cogwheel import distributed, hooks, interpret, nn  # isort: skip  which need the others
 
 __all__ = [
     "AttentionStatistics",
@@ -47,6 +47,7 @@ __all__ = [
     "attention_weights",
     "bfloat16_products",
     "compare",
+    "distributed",
     "hooks",
     "interpret",
     "load",

@@ -30,12 +30,21 @@ def _number(name: str, default: int, least: int) -> int:
     return int(text)
 
 
+def _gloo_of_one_thread(store: torch.distributed.Store, rank: int, ranks: int, timeout: datetime.timedelta):
+    """Gloo, whose threads share a string without a lock where it has several (cogwheel/distributed/group.cpp)."""
+    options = torch.distributed.ProcessGroupGloo._Options()
+    options._devices = [torch.distributed.ProcessGroupGloo.create_default_device()]
+    options._threads, options._timeout = 1, timeout
+    return torch.distributed.ProcessGroupGloo(store, rank, ranks, options)
+
+
 def _process_group(rank: int, ranks: int) -> str:
     """The name of a group of all ranks, once all of them are there."""
     place = os.environ.get("COGWHEEL_RENDEZVOUS", "env://")
     timeout = datetime.timedelta(seconds=_number("COGWHEEL_RANK_TIMEOUT", 600, 1))
+    torch.distributed.Backend.register_backend("gloo_of_one_thread", _gloo_of_one_thread, devices=["cpu"])
     try:
-        torch.distributed.init_process_group("gloo", place, timeout, rank=rank, world_size=ranks)
+        torch.distributed.init_process_group("gloo_of_one_thread", place, timeout, rank=rank, world_size=ranks)
     except (RuntimeError, ValueError) as error:
         _fail("ranks", f"all {ranks} to meet within {timeout.seconds} s", f"on rank {rank}: {' '.join(str(error).split())}")
     return torch.distributed.group.WORLD.group_name

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import torch
+import torch.distributed
 from torch import Tensor
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -49,6 +50,7 @@ _KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
     str: (lambda value: isinstance(value, str), "a string"),
     list[int]: (lambda value: isinstance(value, list) and all(map(_is_integer, value)), "a list of integers"),
     Mapping[str, float]: (_is_table_of_numbers, "a dict of names and numbers"),
+    torch.distributed.ProcessGroup: (lambda value: isinstance(value, torch.distributed.ProcessGroup), "a process group"),
     torch.device: (lambda value: isinstance(value, torch.device), "a torch.device"),
     torch.dtype: (lambda value: isinstance(value, torch.dtype), "a torch.dtype"),
     types.NoneType: (lambda value: value is None, ""),

@@ -293,6 +293,12 @@ class AttentionStatistics(NamedTuple):
         return made[1].rstrip("\n")
 
 
+def statistics_of_rows(rows: Tensor, argmax: bool = True) -> AttentionStatistics:
+    """Names the statistics that an operator returns as [12, …]."""
+    *numbers, largest_at = rows.unbind(0)
+    return AttentionStatistics(*numbers, largest_at.long() if argmax else None)
+
+
 @checked("attention_statistics", options_of=attention)
 def attention_statistics(
     query: Tensor, key: Tensor, value: Tensor, mechanism: str = "softmax", *, argmax: bool = True, **options
@@ -319,8 +325,7 @@ def attention_statistics(
         mechanism,
         **keywords_for_operator("attention_statistics", mechanism, options),
     )
-    *numbers, largest_at = rows.unbind(0)
-    return output, AttentionStatistics(*numbers, largest_at.long() if argmax else None)
+    return output, statistics_of_rows(rows, argmax)
 
 
 @checked("scaled_dot_product_attention")

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from cogwheel._arguments import checked
 from cogwheel.catalogue import entry, mechanisms
-from cogwheel.functional import AttentionStatistics
+from cogwheel.functional import AttentionStatistics, statistics_of_rows
 
 _RECURRENT = torch.ops.cogwheel.recurrent.default
 _RECURRENT_WEIGHTS = torch.ops.cogwheel.recurrent_weights.default
@@ -17,7 +17,7 @@ _RECURRENT_STATISTICS = torch.ops.cogwheel.recurrent_statistics.default
 State = Tensor | tuple[Tensor, ...]
 
 
-def _keywords_for_operator(given: dict[str, object]) -> dict[str, object]:
+def keywords_for_operator(given: dict[str, object]) -> dict[str, object]:
     """Converts keywords of :func:`recurrent` to those of the operators, which have the same defaults."""
     options = {name: value for name, value in given.items() if name in _OPTIONS}
     states = options.get("initial_state")
@@ -28,6 +28,11 @@ def _keywords_for_operator(given: dict[str, object]) -> dict[str, object]:
         for value in parameters.values()
     ]
     return options | {"parameters": tensors, "parameter_names": list(parameters)}
+
+
+def state_of_parts(parts: list[Tensor]) -> State:
+    """As users have it: a tensor, or a tuple of several."""
+    return parts[0] if len(parts) == 1 else tuple(parts)
 
 
 @checked("recurrent")
@@ -116,10 +121,10 @@ def recurrent(
         "feature_map": feature_map,
         "normalize": normalize,
     }
-    output, state = _RECURRENT(query, key, value, mechanism, **_keywords_for_operator(options | parameters))
+    output, state = _RECURRENT(query, key, value, mechanism, **keywords_for_operator(options | parameters))
     if not return_state:
         return output
-    return output, state[0] if len(state) == 1 else tuple(state)
+    return output, state_of_parts(state)
 
 
 # The options of every mechanism, in recurrent's signature; other keywords are a mechanism's own parameters.
@@ -144,7 +149,7 @@ def recurrent_weights(query: Tensor, key: Tensor | None, mechanism: str, **optio
     Raises:
         ValueError: as :func:`recurrent`.
     """
-    return _RECURRENT_WEIGHTS(query, key, mechanism, **_keywords_for_operator(options))
+    return _RECURRENT_WEIGHTS(query, key, mechanism, **keywords_for_operator(options))
 
 
 @checked("recurrent_statistics", options_of=recurrent)
@@ -163,9 +168,8 @@ def recurrent_statistics(
     Raises:
         ValueError: as :func:`recurrent`.
     """
-    output, rows = _RECURRENT_STATISTICS(query, key, value, mechanism, **_keywords_for_operator(options))
-    *numbers, largest_at = rows.unbind(0)
-    return output, AttentionStatistics(*numbers, largest_at.long())
+    output, rows = _RECURRENT_STATISTICS(query, key, value, mechanism, **keywords_for_operator(options))
+    return output, statistics_of_rows(rows)
 
 
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -286,7 +290,7 @@ class RecurrentCache:
         return output
 
     def _call(self, query, key, value, given: dict[str, object]) -> tuple[Tensor, list[Tensor]]:
-        keywords = _keywords_for_operator(given | {"initial_state": self._state})
+        keywords = keywords_for_operator(given | {"initial_state": self._state})
         return _RECURRENT(query, key, value, self._mechanism, **keywords)
 
     def _checked_lengths(self, lengths: Tensor, tokens: int) -> Tensor:

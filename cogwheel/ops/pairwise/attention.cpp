@@ -18,6 +18,7 @@
 #include "cogwheel/ops/pairwise/mixture.h"
 #include "cogwheel/ops/pairwise/operators.h"
 #include "cogwheel/ops/pairwise/pairwise.h"
+#include "cogwheel/ops/pairwise/pairwise_pass.h"
 #include "cogwheel/ops/pairwise/parameters.h"
 #include "cogwheel/ops/pairwise/scores.h"
 #include "cogwheel/ops/pairwise/statistics_of_weights.h"
@@ -58,7 +59,7 @@ at::Tensor identity_values(const Mechanism& mechanism, const at::Tensor& query, 
 
 at::Tensor attend_as_given(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
                            const at::Tensor& value, const AttentionOptions& given, std::string_view causal_mask,
-                           AskedStatistics* asked, const at::Tensor& panels) {
+                           AskedStatistics* asked, const at::Tensor& panels, PairwisePass& pass) {
   if (mechanism.is_matrix()) {
     if (asked) {
       const at::NoGradGuard no_gradient;
@@ -69,8 +70,8 @@ at::Tensor attend_as_given(const Mechanism& mechanism, const at::Tensor& query, 
     return dense_attention(mechanism, query, key, value, given, causal_mask);
   }
   const PairwiseMechanism& family = *mechanism.pairwise();
-  PairwiseOptions options = pairwise_options(mechanism, query, key, given, causal_mask);
-  const ScoredHeads scored = score_heads(mechanism, query, key, value, given, options);
+  PairwiseOptions options = pass.options(mechanism, query, key, given, causal_mask);
+  const ScoredHeads scored = score_heads(mechanism, query, key, value, given, pass.seen(options));
   options.scale = scored.scale;
   options.score_weight = scored.score_weight;
   const bool mixture = family.sub_heads > 1 || !family.subtracted.empty(), argmax = asked && asked->argmax;
@@ -78,7 +79,7 @@ at::Tensor attend_as_given(const Mechanism& mechanism, const at::Tensor& query, 
   const at::Tensor parameters = row_map_parameters(mechanism, given.parameters, query);
   const at::Tensor& keys = panels.defined() ? panels : scored.key;
   const auto [output, shift, mass, statistics] =
-      pairwise(scored.query, keys, scored.value, parameters, family.member, options, wanted);
+      pass.pairwise(scored.query, keys, scored.value, parameters, family.member, options, wanted);
   if (asked) asked->rows = statistics;
   if (!mixture) return output;
 
@@ -86,13 +87,13 @@ at::Tensor attend_as_given(const Mechanism& mechanism, const at::Tensor& query, 
   if (family.sub_heads > 1) coefficient = mixture_coefficient(given.parameters, output);
   if (asked) {
     const at::NoGradGuard no_gradient;
-    asked->rows = mixture_statistics(scored.query, scored.key, scored.value, parameters,
-                                     {shift, mass, coefficient ? std::optional(-*coefficient) : std::nullopt},
-                                     family.member, options, argmax);
+    asked->rows = pass.mixture_statistics(scored.query, scored.key, scored.value, parameters,
+                                          {shift, mass, coefficient ? std::optional(-*coefficient) : std::nullopt},
+                                          family.member, options, argmax);
   }
   if (coefficient) return subtract_sub_heads(output, *coefficient);
-  return output - std::get<0>(pairwise(scored.query, keys, scored.value, no_parameters(query), family.subtracted,
-                                       options, {.wide = wanted.wide}));
+  return output - std::get<0>(pass.pairwise(scored.query, keys, scored.value, no_parameters(query), family.subtracted,
+                                            options, {.wide = wanted.wide}));
 }
 
 // Converts every tensor of the query's 16-bit type to float32, the compute dtype.
@@ -118,15 +119,18 @@ bool reads_keys_as_given(const Mechanism& mechanism, const AttentionOptions& opt
 // the keys are read from there, and `key` has their sizes.
 at::Tensor attend(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                   const AttentionOptions& given, std::string_view causal_mask = mask::causal,
-                  AskedStatistics* asked = nullptr, const at::Tensor& panels = {}) {
+                  AskedStatistics* asked = nullptr, const at::Tensor& panels = {}, PairwisePass* other = nullptr) {
+  PairwisePass here;
+  PairwisePass& pass = other == nullptr ? here : *other;
   const at::ScalarType computed = computed_type(query);
   if (computed == query.scalar_type())
-    return attend_as_given(mechanism, query, key, value, given, causal_mask, asked, panels);
+    return attend_as_given(mechanism, query, key, value, given, causal_mask, asked, panels, pass);
   const AttentionOptions options = widened(given, query);
   if (reads_keys_as_given(mechanism, given))
-    return attend_as_given(mechanism, query, key, value, options, causal_mask, asked, panels).to(query.scalar_type());
+    return attend_as_given(mechanism, query, key, value, options, causal_mask, asked, panels, pass)
+        .to(query.scalar_type());
   return attend_as_given(mechanism, query.to(computed), key.to(computed), value.to(computed), options, causal_mask,
-                         asked, {})
+                         asked, {}, pass)
       .to(query.scalar_type());
 }
 
@@ -175,13 +179,36 @@ MechanismParameters named_parameters(at::TensorList tensors, const std::vector<s
   return parameters;
 }
 
-at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                     std::string_view mechanism, const AttentionOptions& options) {
+PairwiseOptions PairwisePass::options(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
+                                      const AttentionOptions& given, std::string_view causal_mask) {
+  return pairwise_options(mechanism, query, key, given, causal_mask);
+}
+
+PairwiseOutputs PairwisePass::pairwise(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                       const at::Tensor& parameters, std::string_view map,
+                                       const PairwiseOptions& options, const WantedOutputs& wanted) {
+  return ops::pairwise(query, key, value, parameters, map, options, wanted);
+}
+
+at::Tensor PairwisePass::mixture_statistics(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                            const at::Tensor& parameters, const MixtureMembers& members,
+                                            std::string_view map, const PairwiseOptions& options, bool argmax) {
+  return ops::mixture_statistics(query, key, value, parameters, members, map, options, argmax);
+}
+
+at::Tensor attention_by(PairwisePass& pass, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                        std::string_view mechanism, const AttentionOptions& options) {
   const Mechanism& found = find_mechanism_of_attention(mechanism);
   check_attention(query, key, value, found.sub_heads(), needs_one_width(options.score));
   check_parameter_names(found, options.parameters);
   check_score(found, query, key, options);
-  return attend(found, query, key, value, options);
+  return attend(found, query, key, value, options, mask::causal, nullptr, {}, &pass);
+}
+
+at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                     std::string_view mechanism, const AttentionOptions& options) {
+  PairwisePass here;
+  return attention_by(here, query, key, value, mechanism, options);
 }
 
 at::Tensor attention_over_panels(const at::Tensor& query, const at::Tensor& panels, const at::Tensor& value,
@@ -251,9 +278,10 @@ at::Tensor attention_weights_of_scores(const at::Tensor& scores, std::string_vie
   return family.subtracted.empty() ? weights : weights - weights_of(no_parameters(query), family.subtracted);
 }
 
-std::tuple<at::Tensor, at::Tensor> attention_statistics(const at::Tensor& query, const at::Tensor& key,
-                                                        const at::Tensor& value, bool argmax,
-                                                        std::string_view mechanism, const AttentionOptions& options) {
+std::tuple<at::Tensor, at::Tensor> attention_statistics_by(PairwisePass& pass, const at::Tensor& query,
+                                                           const at::Tensor& key, const at::Tensor& value, bool argmax,
+                                                           std::string_view mechanism,
+                                                           const AttentionOptions& options) {
   if (argmax && key.dim() == 4 && key.sym_size(2) > max_keys_of_argmax)
     refuse("argmax", "at most " + std::to_string(max_keys_of_argmax) + " keys", size_text(key.sym_size(2)));
   const Mechanism& found = find_mechanism_of_attention(mechanism);
@@ -261,8 +289,15 @@ std::tuple<at::Tensor, at::Tensor> attention_statistics(const at::Tensor& query,
   check_parameter_names(found, options.parameters);
   check_score(found, query, key, options);
   AskedStatistics asked{argmax};
-  const at::Tensor output = attend(found, query, key, value, options, mask::causal, &asked);
+  const at::Tensor output = attend(found, query, key, value, options, mask::causal, &asked, {}, &pass);
   return {output, asked.rows};
+}
+
+std::tuple<at::Tensor, at::Tensor> attention_statistics(const at::Tensor& query, const at::Tensor& key,
+                                                        const at::Tensor& value, bool argmax,
+                                                        std::string_view mechanism, const AttentionOptions& options) {
+  PairwisePass here;
+  return attention_statistics_by(here, query, key, value, argmax, mechanism, options);
 }
 
 }  // namespace cogwheel::ops

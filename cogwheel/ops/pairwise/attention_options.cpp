@@ -7,6 +7,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "cogwheel/ops/pairwise/dropout_factors.h"
 #include "cogwheel/ops/pairwise/ranges.h"
 #include "cogwheel/ops/support/checks.h"
 
@@ -165,7 +166,8 @@ void describe_modifiers(PairwiseOptions& options, const AttentionCall& call, con
     if (!given.seed) refuse("seed", "one int64 beside dropout", "nothing");
     check_integer_type("seed", *given.seed, false);
     if (!given.seed->is_cpu()) check_device("seed", *given.seed, call.query);
-    if (given.seed->sym_numel() != 1) refuse("seed", "one int64", shape_text(*given.seed));
+    if (given.seed->sym_numel() != 1 && given.seed->sym_numel() != numbers_of_part)
+      refuse("seed", "one int64", shape_text(*given.seed));
     options.dropout = given.dropout;
     options.seed = given.seed;
   }

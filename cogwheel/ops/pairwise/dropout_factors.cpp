@@ -16,12 +16,14 @@ namespace {
 at::Tensor drawn(const at::Tensor& seed, at::IntArrayRef size, std::int64_t first_query, double dropout,
                  at::ScalarType dtype, std::optional<at::Device> device) {
   const at::Tensor factors = at::empty(size, at::TensorOptions(dtype));
-  const auto number = static_cast<std::uint64_t>(seed.item<std::int64_t>());
-  const std::int64_t rows = size[2], keys = size[3];
+  const DropoutSeed from(seed);
+  const std::int64_t heads = size[1], rows = size[2], keys = size[3];
   AT_DISPATCH_FLOATING_TYPES(dtype, "cogwheel::dropout_factors", [&] {
     auto* to = factors.mutable_data_ptr<scalar_t>();
     TorchExecutor().run(size[0] * size[1] * rows, [&](std::int64_t index, int) {
-      dropout::factors_of_row(dropout, number, index / rows, first_query + index % rows, keys, to + index * keys);
+      const std::int64_t head = index / rows;
+      dropout::factors_of_row(dropout, from.seed, from.part.head(head / heads, head % heads, heads),
+                              from.part.query(first_query + index % rows), keys, to + index * keys);
     });
   });
   return factors.to(device.value_or(seed.device()));
@@ -33,6 +35,13 @@ at::Tensor drawn_meta(const at::Tensor& seed, at::IntArrayRef size, std::int64_t
 }
 
 }  // namespace
+
+DropoutSeed::DropoutSeed(const at::Tensor& numbers) {
+  const at::Tensor here = numbers.cpu().contiguous();
+  const auto* const number = here.const_data_ptr<std::int64_t>();
+  seed = static_cast<std::uint64_t>(number[0]);
+  if (here.numel() == numbers_of_part) part = {.first_query = number[1], .first_head = number[2], .heads = number[3]};
+}
 
 at::Tensor dropout_factors(const at::Tensor& seed, at::IntArrayRef size, std::int64_t first_query, double dropout,
                            const at::Tensor& like) {

@@ -3,7 +3,21 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
+#include "cogwheel/attention/kernels/pairwise/dropout.h"
+
 namespace cogwheel::ops {
+
+// What decides which weights are dropped. As an option it is a tensor of one int64, or of four: the seed, then the
+// members of `part` in their order.
+struct DropoutSeed {
+  std::uint64_t seed;
+  dropout::Part part = {};
+
+  explicit DropoutSeed(const at::Tensor& numbers);
+};
+inline constexpr std::int64_t numbers_of_part = 4;
 
 // `size` [B, H, N, M], of the heads of the output and of queries from `first_query`; in the dtype and on the device of
 // `like`. Drawn on the host, where the seed is read too: a seed on another device makes the call wait for it.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "cogwheel/ops/pairwise/dropout_factors.h"
 #include "cogwheel/ops/pairwise/pairwise_call.h"
 
 namespace cogwheel::ops {
@@ -73,7 +74,9 @@ Modifiers<T> modifiers_of_call(const PairwiseOptions& options, const PairwiseSha
   }
   if (options.dropout > 0) {
     modifiers.dropout = options.dropout;
-    modifiers.seed = static_cast<std::uint64_t>(options.seed->item<std::int64_t>());
+    const DropoutSeed from(*options.seed);
+    modifiers.seed = from.seed;
+    modifiers.part = from.part;
   }
   return modifiers;
 }

@@ -2,34 +2,13 @@
 #include <ATen/ops/eye.h>
 #include <torch/library.h>
 
-#include "cogwheel/ops/pairwise/attention_schema.h"
 #include "cogwheel/ops/pairwise/statistics_of_weights.h"
 #include "cogwheel/ops/recurrent/recurrent.h"
 #include "cogwheel/ops/recurrent/recurrent_checks.h"
+#include "cogwheel/ops/recurrent/recurrent_schema.h"
 #include "cogwheel/ops/support/checks.h"
 
 namespace cogwheel::ops {
-
-template <>
-struct Argument<std::vector<at::Tensor>> {
-  using Types = TypeList<at::TensorList>;
-  template <std::size_t first, class Given>
-  static std::vector<at::Tensor> made_of(const Given& given) {
-    return std::get<first>(given).vec();
-  }
-  static std::string described(const char* name, const std::vector<at::Tensor>&) {
-    return "Tensor[] " + std::string(name);
-  }
-};
-
-template <>
-struct Bundle<RecurrentOptions> {
-  static constexpr std::tuple members{
-      Member{"causal", &RecurrentOptions::causal},         Member{"scale", &RecurrentOptions::scale},
-      Member{"cu_seqlens", &RecurrentOptions::cu_seqlens}, Member{"initial_state", &RecurrentOptions::initial_state},
-      Member{"parameters", &RecurrentOptions::parameters}, Member{"feature_map", &RecurrentOptions::feature_map},
-      Member{"normalize", &RecurrentOptions::normalize}};
-};
 
 namespace {
 
@@ -112,17 +91,13 @@ std::tuple<at::Tensor, at::Tensor> recurrent_statistics(const OptionalTensor& qu
 }
 
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
-  const std::string key_and_query = "Tensor? query, Tensor? key",
-                    rest = "str mechanism, *, " + schema_of<RecurrentOptions>();
-  library.def(
-      ("recurrent(" + key_and_query + ", Tensor value, " + rest + ") -> (Tensor output, Tensor[] state)").c_str(),
-      Unbundled<recurrent>::call);
-  library.def(("recurrent_weights(" + key_and_query + ", " + rest + ") -> Tensor").c_str(),
+  const std::string key_and_query = "Tensor? query, Tensor? key", and_value = key_and_query + ", Tensor value";
+  library.def(recurrent_schema("recurrent", and_value, "(Tensor output, Tensor[] state)").c_str(),
+              Unbundled<recurrent>::call);
+  library.def(recurrent_schema("recurrent_weights", key_and_query, "Tensor").c_str(),
               Unbundled<recurrent_weights>::call);
-  library.def(
-      ("recurrent_statistics(" + key_and_query + ", Tensor value, " + rest + ") -> (Tensor output, Tensor statistics)")
-          .c_str(),
-      Unbundled<recurrent_statistics>::call);
+  library.def(recurrent_schema("recurrent_statistics", and_value, "(Tensor output, Tensor statistics)").c_str(),
+              Unbundled<recurrent_statistics>::call);
 }
 
 // As in library.cpp: vmap has a loop over the walk alone.

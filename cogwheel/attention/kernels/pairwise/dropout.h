@@ -13,6 +13,18 @@ namespace cogwheel::dropout {
 inline constexpr std::int64_t counters_per_panel = 16, words_per_counter = 4;
 inline constexpr std::int64_t panel = counters_per_panel * words_per_counter;
 
+// Where a call lies that computes a part of a larger one, whose weights it drops: the larger one's first query and
+// first head here, where heads count through its batch, and how many heads a batch entry of it has (0: as many as the
+// call).
+struct Part {
+  std::int64_t first_query = 0, first_head = 0, heads = 0;
+
+  constexpr std::int64_t query(std::int64_t of_call) const { return first_query + of_call; }
+  constexpr std::int64_t head(std::int64_t batch, std::int64_t of_call, std::int64_t heads_of_call) const {
+    return first_head + batch * (heads > 0 ? heads : heads_of_call) + of_call;
+  }
+};
+
 constexpr std::uint64_t kept_below(double probability) {
   return static_cast<std::uint64_t>((1 - probability) * 4294967296.0);
 }

@@ -3,6 +3,8 @@
 #pragma once
 #include <cstdint>
 
+#include "cogwheel/attention/kernels/pairwise/dropout.h"
+
 namespace cogwheel {
 
 // [batch, heads, queries, keys], with strides of 0 where broadcast.
@@ -40,6 +42,7 @@ struct Modifiers {
   // Weights are dropped with this probability, the others divided by 1 − dropout, after the map.
   double dropout = 0;
   std::uint64_t seed = 0;
+  dropout::Part part = {};
 
   bool any() const { return softcap > 0 || bias.data || energy_bias.data || alibi || centers || dropout > 0; }
 };

@@ -42,8 +42,8 @@ void drop(const Modifiers<T>& modifiers, std::int64_t heads, const TilePlace& pl
   const T kept = dropout::kept_factor<T>(modifiers.dropout);
   alignas(64) std::uint32_t words[panel_keys];
   for (std::int64_t x = place.first / panel_keys * panel_keys; x < place.last; x += panel_keys) {
-    random_panel(modifiers.seed, place.batch * heads + place.output_head, place.query + row,
-                 (place.first_key + x) / panel_keys, words);
+    random_panel(modifiers.seed, modifiers.part.head(place.batch, place.output_head, heads),
+                 modifiers.part.query(place.query + row), (place.first_key + x) / panel_keys, words);
     const std::int64_t from = std::max(x, place.first), to = std::min(x + panel_keys, place.last);
     for (std::int64_t y = from; y < to; ++y) multipliers[y] *= words[y - x] < kept_below ? kept : T(0);
   }

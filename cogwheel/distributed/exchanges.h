@@ -1,0 +1,37 @@
+// Exchanges of tensors whose tokens are cut over ranks, with derivatives: each has the other, or a sum, for its
+// gradient, so that ranks must go back through the same graph.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+#include "cogwheel/distributed/group.h"
+#include "cogwheel/distributed/sequence_cut.h"
+
+namespace cogwheel::distributed {
+
+// Ranks that have a cut text.
+struct CutRanks {
+  Group group;
+  SequenceCut cut;
+};
+
+// Dimensions, from 0, of a tensor.
+struct HeadsAndTokens {
+  std::int64_t heads = 1, tokens = 2;
+};
+
+// A rank's own tokens → all tokens, in their order. The gradient of a token is the sum over ranks, in their order.
+at::Tensor all_tokens(const CutRanks& ranks, const at::Tensor& own, std::int64_t dim, const std::string& what);
+
+// All heads of a rank's own tokens → a rank's share of the heads, of all tokens, and back. The ranks divide the heads.
+at::Tensor share_of_heads(const CutRanks& ranks, const at::Tensor& own, const HeadsAndTokens& dims,
+                          const std::string& what);
+at::Tensor share_of_tokens(const CutRanks& ranks, const at::Tensor& of_heads, const HeadsAndTokens& dims,
+                           const std::string& what);
+
+// The heads of a tensor that has no tokens, of this rank's share.
+at::Tensor own_heads(const CutRanks& ranks, const at::Tensor& tensor, std::int64_t dim);
+
+}  // namespace cogwheel::distributed

@@ -1,0 +1,41 @@
+// Attention of a rank's own queries over the keys of all ranks, by row maps, some heads at a time: their keys and
+// values are gathered, used and dropped, in backward again, and the next ones travel meanwhile. A row is computed from
+// the same keys in the same order as by one rank. Beside what a rank has of the text, memory is that of the heads that
+// are gathered at once: about the size of its own keys and values, or one head of one batch entry where that is more.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "cogwheel/distributed/exchanges.h"
+#include "cogwheel/ops/pairwise/pairwise_pass.h"
+
+namespace cogwheel::distributed {
+
+// Throws c10::ValueError for options that contradict each other only where tokens are cut.
+class GatheredKeys : public ops::PairwisePass {
+ public:
+  explicit GatheredKeys(CutRanks ranks) : ranks_(std::move(ranks)) {}
+
+  ops::PairwiseOptions options(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
+                               const ops::AttentionOptions& given, std::string_view causal_mask) override;
+  // All: which of a rank's own keys no query of any rank sees is not looked for.
+  ops::PairwiseOptions seen(const ops::PairwiseOptions& options) override;
+  ops::PairwiseOutputs pairwise(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                const at::Tensor& parameters, std::string_view map, const ops::PairwiseOptions& options,
+                                const ops::WantedOutputs& wanted) override;
+  at::Tensor mixture_statistics(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                const at::Tensor& parameters, const ops::MixtureMembers& members, std::string_view map,
+                                const ops::PairwiseOptions& options, bool argmax) override;
+
+  // Queries of a rank that lie one after another, and the options that say what they see of all keys.
+  struct Rows {
+    Stretch stretch;
+    ops::PairwiseOptions sight;
+  };
+
+ private:
+  CutRanks ranks_;
+  std::vector<Rows> rows_;
+};
+
+}  // namespace cogwheel::distributed

@@ -1,0 +1,151 @@
+#include "cogwheel/distributed/group.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/core/stack.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace cogwheel::distributed {
+namespace {
+
+// Gloo's "[file:line] Connection closed by peer [address]. This is typically …" without where and why it says so.
+std::string short_problem(std::string problem) {
+  if (const std::size_t place = problem.find("] "); problem.starts_with('[') && place != std::string::npos)
+    problem.erase(0, place + 2);
+  problem.resize(std::min(problem.find(". This is typically"), problem.size()));
+  return one_line(problem);
+}
+
+// Bytes, because not every backend has every type of number.
+at::Tensor bytes_of(const at::Tensor& tensor) { return tensor.contiguous().view(-1).view(at::kByte); }
+
+at::Tensor called(const char* operation, torch::jit::Stack stack) {
+  const at::NoGradGuard no_gradient;
+  c10::Dispatcher::singleton().findSchemaOrThrow(operation, "").callBoxed(stack);
+  return stack.back().toTensor();
+}
+
+// The exchange of each process group that may still go on. ProcessGroupGloo (torch 2.13) keeps the name of what it did
+// last in a string that its threads assign without a lock: two exchanges that end at one time corrupt the heap. So one
+// begins when the one before has ended, of this thread or another.
+class OneAtATime {
+ public:
+  // Waits for the exchange before; `begin` begins the next.
+  template <class Begin>
+  at::Tensor after_last(const std::string& group, const Begin& begin) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    at::Tensor& last = last_[group];
+    if (last.defined()) called("_c10d_functional::wait_tensor", {last});
+    last.reset();
+    return last = begin();
+  }
+  void ended(const std::string& group, const at::Tensor& exchange) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = last_.find(group);
+    if (found != last_.end() && found->second.is_same(exchange)) last_.erase(found);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, at::Tensor> last_;
+};
+
+OneAtATime& one_at_a_time() {
+  static OneAtATime all;
+  return all;
+}
+
+std::vector<std::int64_t> with_ranks(std::int64_t count, const at::Tensor& own) {
+  std::vector<std::int64_t> sizes{count};
+  sizes.insert(sizes.end(), own.sizes().begin(), own.sizes().end());
+  return sizes;
+}
+
+}  // namespace
+
+at::Tensor Exchange::result(const std::string& what) {
+  at::Tensor bytes = std::move(begun_);
+  if (group_->count() > 1)
+    bytes = group_->attempt(what, [&] {
+      const at::Tensor done = called("_c10d_functional::wait_tensor", {bytes});
+      one_at_a_time().ended(group_->name_, bytes);
+      return done;
+    });
+  sent_.reset();
+  return bytes.view(type_).view(sizes_);
+}
+
+Group::Group(std::string name, std::int64_t rank, std::int64_t count)
+    : name_(std::move(name)), rank_(rank), count_(count) {}
+
+template <class Act>
+at::Tensor Group::attempt(const std::string& what, const Act& act) const {
+  std::string problem;
+  try {
+    return act();
+  } catch (const c10::Error& error) {
+    problem = error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    problem = error.what();
+  }
+  throw LostRanks(expected_got(
+      "ranks", "all " + std::to_string(count_) + " to go on",
+      "on rank " + std::to_string(rank_) + ", in the exchange of " + what + ": " + short_problem(problem)));
+}
+
+at::Tensor Group::begin(const char* operation, const at::Tensor& input, std::vector<c10::IValue> arguments,
+                        const std::string& what) const {
+  if (count_ == 1) return input;
+  return attempt(what, [&] {
+    torch::jit::Stack stack{input};
+    for (c10::IValue& argument : arguments) stack.push_back(std::move(argument));
+    stack.emplace_back(name_);
+    return one_at_a_time().after_last(name_, [&] { return called(operation, std::move(stack)); });
+  });
+}
+
+Exchange Group::gather(const at::Tensor& own, const std::string& what) const {
+  const at::Tensor bytes = bytes_of(own);
+  return {this, begin("_c10d_functional::all_gather_into_tensor", bytes, {count_}, what), bytes,
+          with_ranks(count_, own), own.scalar_type()};
+}
+
+Exchange Group::exchange(const at::Tensor& parts, const std::string& what) const {
+  const std::vector<std::int64_t> counts(static_cast<std::size_t>(count_), parts.numel() / count_);
+  Exchange begun = exchange(parts.reshape(-1), counts, counts, what);
+  begun.sizes_ = parts.sizes().vec();
+  return begun;
+}
+
+Exchange Group::exchange(const at::Tensor& flat, const std::vector<std::int64_t>& sent,
+                         const std::vector<std::int64_t>& received, const std::string& what) const {
+  const at::Tensor bytes = bytes_of(flat);
+  const auto in_bytes = [&](std::vector<std::int64_t> counts) {
+    for (std::int64_t& each : counts) each *= static_cast<std::int64_t>(flat.element_size());
+    return counts;
+  };
+  return {this,
+          begin("_c10d_functional::all_to_all_single", bytes, {in_bytes(received), in_bytes(sent)}, what),
+          bytes,
+          {-1},
+          flat.scalar_type()};
+}
+
+Exchange Group::from_first(const at::Tensor& own, const std::string& what) const {
+  const at::Tensor bytes = bytes_of(own);
+  return {this, begin("_c10d_functional::broadcast", bytes, {std::int64_t{0}}, what), bytes, own.sizes().vec(),
+          own.scalar_type()};
+}
+
+at::Tensor sum_of_ranks(const at::Tensor& of_ranks) {
+  at::Tensor sum = of_ranks[0];
+  for (std::int64_t rank = 1; rank < of_ranks.size(0); ++rank) sum = sum + of_ranks[rank];
+  return sum;
+}
+
+}  // namespace cogwheel::distributed
