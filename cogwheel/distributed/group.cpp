@@ -73,15 +73,15 @@ at::Tensor Exchange::result(const std::string& what) {
   if (group_->count() > 1)
     bytes = group_->attempt(what, [&] {
       const at::Tensor done = called("_c10d_functional::wait_tensor", {bytes});
-      one_at_a_time().ended(group_->name_, bytes);
+      if (group_->threads_ == Group::Threads::several) one_at_a_time().ended(group_->name_, bytes);
       return done;
     });
   sent_.reset();
   return bytes.view(type_).view(sizes_);
 }
 
-Group::Group(std::string name, std::int64_t rank, std::int64_t count)
-    : name_(std::move(name)), rank_(rank), count_(count) {}
+Group::Group(std::string name, std::int64_t rank, std::int64_t count, Threads threads)
+    : name_(std::move(name)), rank_(rank), count_(count), threads_(threads) {}
 
 template <class Act>
 at::Tensor Group::attempt(const std::string& what, const Act& act) const {
@@ -105,7 +105,8 @@ at::Tensor Group::begin(const char* operation, const at::Tensor& input, std::vec
     torch::jit::Stack stack{input};
     for (c10::IValue& argument : arguments) stack.push_back(std::move(argument));
     stack.emplace_back(name_);
-    return one_at_a_time().after_last(name_, [&] { return called(operation, std::move(stack)); });
+    const auto act = [&] { return called(operation, std::move(stack)); };
+    return threads_ == Threads::one ? act() : one_at_a_time().after_last(name_, act);
   });
 }
 

@@ -1,8 +1,8 @@
 // Processes that exchange tensors: a process group of PyTorch, made in Python, found here by its name.
 //
 // Every exchange is a collective: all ranks begin the same ones in the same order. It goes on while this rank computes,
-// until its result is asked for or the next one begins. With one rank it gives back what it is given, so that code
-// above need not ask.
+// until its result is asked for (or, where the group has several threads, the next one begins). With one rank it gives
+// back what it is given, so that code above need not ask.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -43,8 +43,12 @@ class Exchange {
 
 class Group {
  public:
+  // Of the process group that carries exchanges out. One thread takes them in turn, so that several may have begun; of
+  // others (`several`) one has begun at a time, and the next waits for it.
+  enum class Threads { one, several };
+
   Group() = default;  // of one rank, alone
-  Group(std::string name, std::int64_t rank, std::int64_t count);
+  Group(std::string name, std::int64_t rank, std::int64_t count, Threads threads = Threads::several);
 
   std::int64_t rank() const { return rank_; }
   std::int64_t count() const { return count_; }
@@ -69,6 +73,7 @@ class Group {
 
   std::string name_;
   std::int64_t rank_ = 0, count_ = 1;
+  Threads threads_ = Threads::one;
 };
 
 // Σ over ranks of what they sent here, [ranks, …] as `exchange` gives it, in their order: the same bits each time.

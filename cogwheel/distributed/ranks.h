@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cogwheel/distributed/group.h"
+#include "cogwheel/distributed/sum_over_ranks.h"
 
 namespace cogwheel::distributed {
 
@@ -30,14 +31,12 @@ class Ranks {
   std::string of_first(const std::string& own, const std::string& what) const;
   // Collective: the tensors become those of the first rank. Dense, on the CPU.
   void copy_from_first(const std::vector<at::Tensor>& tensors, const std::string& what) const;
-  // Collective: float32 tensors become their sums over ranks, the same bits on each:
-  // ((t0 + t1) + (t2 + t3)) + … of ranks 0, 1, 2, 3, …
+  // Of tensors of these sizes; while none is given, no collective.
+  SumOverRanks sum(std::vector<std::int64_t> sizes, std::string what) const;
+  // Collective: float32 tensors become their sums over ranks, the same bits on each (sum_over_ranks.h).
   void add(const std::vector<at::Tensor>& tensors, const std::string& what) const;
 
  private:
-  // A part of an exchange: what is sent and received while this rank goes on.
-  struct Bucket;
-
   Group group_;
 };
 

@@ -61,13 +61,20 @@ std::vector<at::Tensor> Optimizer::values() const {
   return values;
 }
 
+std::vector<std::size_t> Optimizer::learning() const {
+  std::vector<std::size_t> indices;
+  for (std::size_t index = 0; index < parameters_.size(); ++index)
+    if (learns(parameters_[index].first_step)) indices.push_back(index);
+  return indices;
+}
+
 std::vector<at::Tensor> Optimizer::gradients() {
   const torch::NoGradGuard no_grad;
   std::vector<at::Tensor> gradients;
-  for (Parameter& each : parameters_) {
-    if (!learns(each.first_step)) continue;
-    at::Tensor& gradient = each.value.mutable_grad();
-    gradient = gradient.defined() ? gradient.contiguous() : at::full_like(each.value, -0.0);  // x + (-0) is x, 0 too
+  for (const std::size_t index : learning()) {
+    at::Tensor& value = parameters_[index].value;
+    at::Tensor& gradient = value.mutable_grad();
+    gradient = gradient.defined() ? gradient.contiguous() : at::full_like(value, -0.0);  // x + (-0) is x, 0 too
     gradients.push_back(gradient);
   }
   return gradients;

@@ -44,7 +44,9 @@ class Optimizer {
   void set_steps_done(std::int64_t steps) { steps_done_ = steps; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   std::vector<at::Tensor> values() const;
-  // Of what the next step changes; where none has come, one that adds nothing, made here.
+  // The indices of the parameters that the next step changes.
+  std::vector<std::size_t> learning() const;
+  // Of these; where none has come, one that adds nothing, made here.
   std::vector<at::Tensor> gradients();
 
  private:

@@ -22,6 +22,7 @@
 #include "cogwheel/ops/support/engine.h"
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/mean_in_parts.h"
+#include "cogwheel/runs/training/gradient_exchange.h"
 #include "cogwheel/runs/training/gradient_sum.h"
 #include "cogwheel/runs/training/learned_parameters.h"
 #include "cogwheel/runs/training/muon.h"
@@ -194,14 +195,14 @@ bool TrainingRun::is_measured_step() const {
   return is_due(options, options.evaluate_every, step) || is_due(options, options.report_every, step);
 }
 
-std::vector<double> TrainingRun::losses_of_slices(const Batch& batch, const std::atomic<bool>* stop) {
+std::vector<double> TrainingRun::losses_of_slices(const Batch& batch, const std::atomic<bool>* stop, GradientSum& sum,
+                                                  GradientExchange& exchange) {
   const TrainingOptions& options = config_.training;
   const std::int64_t slices = options.micro_batches, own = slices / ranks_->count(), first = own * ranks_->rank();
   const auto all = static_cast<double>(task_->counted(batch));
   if (all == 0)
     throw Error(expected_got("batch of step " + std::to_string(progress_.steps_done + 1), "something to predict",
                              "none: all targets are left out"));
-  GradientSum sum(optimizer_->values(), own);
   optimizer_->zero_gradients();
   std::vector<double> losses;
   for (std::int64_t slice = first; slice < first + own; ++slice) {
@@ -218,6 +219,7 @@ std::vector<double> TrainingRun::losses_of_slices(const Batch& batch, const std:
       }();
       losses.back() = share * loss.item<double>();
       if (!std::isfinite(losses.back())) return losses;
+      if (sum.is_last_slice()) exchange.begin();
       (share == 1 ? loss : loss * share).backward();
     }
     sum.take_slice();
@@ -227,11 +229,14 @@ std::vector<double> TrainingRun::losses_of_slices(const Batch& batch, const std:
 
 std::optional<double> TrainingRun::differentiate(const Batch& batch, const std::atomic<bool>* stop) {
   const auto start = Clock::now();
-  const auto own = static_cast<std::size_t>(config_.training.micro_batches / ranks_->count());
-  StepOfRank here{.stopped = false, .seconds = 0, .losses = losses_of_slices(batch, stop)};
-  here.stopped = here.losses.size() < own && (here.losses.empty() || std::isfinite(here.losses.back()));
-  here.seconds = seconds_since(start);
+  const std::int64_t own = config_.training.micro_batches / ranks_->count();
   const std::string step = "step " + std::to_string(progress_.steps_done + 1);
+  GradientSum sum(optimizer_->values(), own);
+  GradientExchange exchange(*ranks_, *optimizer_, sum, "gradients of " + step);
+  StepOfRank here{.stopped = false, .seconds = 0, .losses = losses_of_slices(batch, stop, sum, exchange)};
+  here.stopped = std::ssize(here.losses) < own && (here.losses.empty() || std::isfinite(here.losses.back()));
+  here.seconds = seconds_since(start) - exchange.waited();
+  exchange.finish();
   double value = 0, slowest = 0;
   bool stopped = false;
   for (const std::vector<double>& numbers : ranks_->gathered(here.numbers(), "losses of " + step)) {
@@ -243,7 +248,6 @@ std::optional<double> TrainingRun::differentiate(const Batch& batch, const std::
   }
   if (stopped) return std::nullopt;
   if (!std::isfinite(value) || ranks_->count() == 1) return value;
-  ranks_->add(optimizer_->gradients(), "gradients of " + step);
   progress_.slowest_seconds += slowest;
   progress_.exchange_seconds += seconds_since(start) - slowest;
   return value;

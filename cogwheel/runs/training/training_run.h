@@ -29,6 +29,8 @@ class Ranks;
 
 namespace cogwheel::runs {
 
+class GradientExchange;
+class GradientSum;
 class Optimizer;
 struct LearnedParameter;
 class WeightAverage;
@@ -160,7 +162,8 @@ class TrainingRun {
   std::optional<double> differentiate(const Batch& batch, const std::atomic<bool>* stop);
   // Of the slices of this rank, each times its share in the loss of the batch, up to the first that is not finite or to
   // where it was stopped; their gradients are summed.
-  std::vector<double> losses_of_slices(const Batch& batch, const std::atomic<bool>* stop);
+  std::vector<double> losses_of_slices(const Batch& batch, const std::atomic<bool>* stop, GradientSum& sum,
+                                       GradientExchange& exchange);
   bool is_measured_step() const;
   StepReport make_report();
   ContinuedText continued(const std::string& prompt, std::uint64_t seed);

@@ -28,6 +28,29 @@ TEST(GradientSum, IsABinaryTree) {
   }
 }
 
+// A gradient may be asked for while the last slice still goes backward, in any order.
+TEST(GradientSum, IsThereAsSoonAsTheLastGradientIs) {
+  const std::vector<float> g{1e8F, 1, -1e8F, 1};
+  at::Tensor early = at::tensor(1.0F).requires_grad_(true), late = at::tensor(1.0F).requires_grad_(true);
+  GradientSum sum({early, late}, 4);
+  for (const float gradient : g) {
+    EXPECT_EQ(sum.is_last_slice(), &gradient == &g.back());
+    if (!sum.is_last_slice()) {
+      differentiate(early, gradient);
+      differentiate(late, gradient);
+      sum.take_slice();
+    }
+  }
+  const float tree = (g[0] + g[1]) + (g[2] + g[3]);
+  differentiate(early, g[3]);
+  sum.complete(0);
+  EXPECT_EQ(early.grad().item<float>(), tree);
+  differentiate(late, g[3]);
+  sum.take_slice();
+  EXPECT_EQ(early.grad().item<float>(), tree);
+  EXPECT_EQ(late.grad().item<float>(), tree);
+}
+
 TEST(GradientSum, TakesParametersThatASliceDoesNotReach) {
   at::Tensor first = at::tensor(1.0F).requires_grad_(true), second = at::tensor(1.0F).requires_grad_(true);
   GradientSum sum({first, second}, 4);

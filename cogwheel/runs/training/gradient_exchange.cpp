@@ -1,0 +1,59 @@
+#include "cogwheel/runs/training/gradient_exchange.h"
+
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+namespace cogwheel::runs {
+namespace {
+
+class WhenAccumulated : public torch::autograd::PostAccumulateGradHook {
+ public:
+  explicit WhenAccumulated(std::function<void(const at::Tensor&)> act) : act_(std::move(act)) {}
+  void operator()(const torch::autograd::Variable& parameter) override { act_(parameter); }
+
+ private:
+  std::function<void(const at::Tensor&)> act_;
+};
+
+}  // namespace
+
+GradientExchange::GradientExchange(const distributed::Ranks& ranks, Optimizer& optimizer, GradientSum& slices,
+                                   const std::string& what)
+    : optimizer_(optimizer), slices_(slices) {
+  if (ranks.count() == 1) return;
+  learning_ = optimizer.learning();
+  std::vector<std::int64_t> sizes;
+  for (const std::size_t index : learning_) sizes.push_back(optimizer.parameters()[index].value.numel());
+  sum_.emplace(ranks.sum(std::move(sizes), what));
+}
+
+GradientExchange::~GradientExchange() { end_hooks(); }
+
+void GradientExchange::begin() {
+  if (!sum_) return;
+  for (std::size_t place = 0; place < learning_.size(); ++place) {
+    const at::Tensor& parameter = optimizer_.parameters()[learning_[place]].value;
+    torch::autograd::impl::set_post_acc_grad_hooks(
+        parameter, std::make_unique<WhenAccumulated>([this, place](const at::Tensor& made) {
+          slices_.complete(learning_[place]);
+          sum_->ready(place, made.grad());
+        }));
+    hooked_.push_back(parameter);
+  }
+}
+
+void GradientExchange::end_hooks() {
+  for (const at::Tensor& parameter : hooked_) torch::autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
+  hooked_.clear();
+}
+
+void GradientExchange::finish() {
+  end_hooks();
+  if (sum_) sum_->finish(optimizer_.gradients());
+}
+
+}  // namespace cogwheel::runs

@@ -1,0 +1,44 @@
+// The sum of gradients over ranks, which begins while the last slice of a step still goes backward.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cogwheel/distributed/ranks.h"
+#include "cogwheel/distributed/sum_over_ranks.h"
+#include "cogwheel/runs/training/gradient_sum.h"
+#include "cogwheel/runs/training/optimizer.h"
+
+namespace cogwheel::runs {
+
+class GradientExchange {
+ public:
+  // Of one step. `slices` adds this rank's own; `what` is for LostRanks. With one rank nothing happens.
+  GradientExchange(const distributed::Ranks& ranks, Optimizer& optimizer, GradientSum& slices, const std::string& what);
+  ~GradientExchange();
+  GradientExchange(const GradientExchange&) = delete;
+  GradientExchange& operator=(const GradientExchange&) = delete;
+
+  // From here on a parameter's gradient is sent when a backward pass has made it: before that of the last slice.
+  void begin();
+  // Collective: the gradients of what learns become their sums over all slices of all ranks. What a rank has not made,
+  // because it stopped or met a NaN, goes as it is: ranks then agree not to use it.
+  void finish();
+
+  // Seconds in which the backward pass waited for other ranks.
+  double waited() const { return sum_ ? sum_->waited() : 0; }
+
+ private:
+  void end_hooks();
+
+  Optimizer& optimizer_;
+  GradientSum& slices_;
+  std::vector<std::size_t> learning_;  // indices of the optimizer's parameters
+  std::vector<at::Tensor> hooked_;
+  std::optional<distributed::SumOverRanks> sum_;
+};
+
+}  // namespace cogwheel::runs
