@@ -80,7 +80,8 @@ std::int64_t room_for_workers() {
 // How many workers with how many threads, and how many times as fast as this process alone they are together. Threads
 // that a comparison began with stay, because sums depend on them.
 std::pair<Workers, double> decide_workers(Workers workers, const compare::Comparison& comparison,
-                                          const compare::RowTasks& tasks, std::int64_t items, double estimate) {
+                                          const compare::RowTasks& tasks, std::int64_t items, double estimate,
+                                          bool exact) {
   constexpr double worth_trying = 60;  // seconds
   const compare::MechanismPlan& plan = comparison.mechanisms.front();
   const runs::RunConfig config = compare::run_config(comparison, plan, comparison.settings.seeds.front());
@@ -89,7 +90,7 @@ std::pair<Workers, double> decide_workers(Workers workers, const compare::Compar
   std::map<std::pair<std::int64_t, std::int64_t>, double> measured;  // once each: it takes seconds
   const auto measure = [&](std::int64_t count, std::int64_t threads) {
     const auto [rate, fresh] = measured.try_emplace({count, threads});
-    if (fresh) rate->second = measure_together(tasks, plan, config, count, threads, chosen);
+    if (fresh) rate->second = measure_together(tasks, plan, config, count, threads, chosen || exact);
     return rate->second;
   };
   if (chosen) {
@@ -107,7 +108,7 @@ std::pair<Workers, double> decide_workers(Workers workers, const compare::Compar
   if (const std::int64_t threads = workers.threads * workers.count; cores > 0 && threads > cores)
     fmt::print(stderr, "{} on {}: fewer would be faster\n", pages::counted(threads, "thread"),
                pages::counted(cores, "core"));
-  if (workers.count == 1 || estimate == 0) return {workers, 1};
+  if (estimate == 0 || (workers.count == 1 && workers.threads == all)) return {workers, 1};
   return {workers, measure(workers.count, workers.threads) / measure(1, all)};
 }
 
@@ -182,20 +183,23 @@ compare::MeasureRate measure_rates(const compare::RowTasks& tasks, bool decides)
   };
 }
 
+SharedWork share_work(const Workers& asked, const compare::Comparison& comparison, const compare::RowTasks& tasks,
+                      const std::vector<compare::WorkItem>& items, double seconds, bool exact) {
+  const auto [workers, faster] = decide_workers(asked, comparison, tasks, std::ssize(items), seconds, exact);
+  return {workers, compare::seconds_of_workers(items, workers.count, seconds, faster)};
+}
+
 compare::ComparisonJob run_comparison(const compare::ComparisonFolder& folder, compare::Comparison comparison,
                                       const compare::RowTasks& tasks, const compare::StepBudget& budget,
                                       const Workers& asked, compare::RunStore* store, const std::string& resume) {
   const bool decides = (budget.steps == 0 && comparison.settings.steps == 0) || comparison.match == "time";
   std::map<std::string, double> rates;  // of rows
-  double estimate =
+  const double alone =
       compare::decide_steps(comparison, budget, [&](const compare::MechanismPlan& plan, const runs::RunConfig& config) {
         return rates[plan.name] = measure_rates(tasks, decides)(plan, config);
       });
   std::vector<compare::WorkItem> items = compare::items_to_do(comparison, rates);
-  const auto [workers, faster] = decide_workers(asked, comparison, tasks, std::ssize(items), estimate);
-  if (workers.count > 1)
-    estimate *= compare::time_of_workers(items, workers.count) / compare::time_of_workers(items, 1) *
-                static_cast<double>(workers.count) / faster;
+  const auto [workers, estimate] = share_work(asked, comparison, tasks, items, alone, false);
   const ThreadCount threads(workers.threads);
   if (comparison.runs.empty())  // nothing to choose any more once there are results
     say_what_precision_costs(

@@ -8,10 +8,12 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cogwheel/cli/comparison_run.h"
 #include "cogwheel/cli/dry_run.h"
 #include "cogwheel/compare/comparison_job.h"
+#include "cogwheel/compare/work_queue.h"
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/pages/html.h"
 #include "cogwheel/research/reproduce/studies_of_rows.h"
@@ -25,24 +27,25 @@ namespace fs = std::filesystem;
 // Of the minutes that are given, so that something is learned that can be studied.
 constexpr double largest_share_of_studies = 0.5;
 
+using RowAndSeed = std::pair<std::string, std::int64_t>;
+
 struct StoredParts {
-  std::map<std::pair<std::string, std::int64_t>, fs::path> runs;  // by row and seed, their places
+  std::map<RowAndSeed, fs::path> runs, missing;  // their places
   std::int64_t trials = 0;
-  std::set<fs::path> missing;  // the places of the other runs
+  std::vector<compare::TuningTrial> tuning = {};  // of rows whose trials are all there
 };
 
 StoredParts find_stored(compare::Comparison comparison, const compare::RowTasks& tasks,
                         const compare::RunStore& store) {
-  StoredParts found{.runs = {}, .trials = compare::take_stored_trials(comparison, tasks, store), .missing = {}};
+  StoredParts found{.runs = {}, .missing = {}, .trials = compare::take_stored_trials(comparison, tasks, store)};
   const std::int64_t items = comparison.data.evaluated_tokens;
   for (const compare::MechanismPlan& plan : comparison.mechanisms)
     for (const std::int64_t seed : comparison.settings.seeds) {
       const runs::RunConfig config = tasks.of(plan.name)->completed(compare::run_config(comparison, plan, seed));
-      if (store.holds(config, items))
-        found.runs[{plan.name, seed}] = store.place(config, items);
-      else
-        found.missing.insert(store.place(config, items));
+      auto& runs = store.holds(config, items) ? found.runs : found.missing;
+      runs[{plan.name, seed}] = store.place(config, items);
     }
+  found.tuning = std::move(comparison.tuning);
   return found;
 }
 
@@ -56,39 +59,50 @@ bool has_study(const reproduce::RequestedStudy& study, const compare::Comparison
       .holds(*study.entry, study.parameters, runs);
 }
 
-void say_what_desk_scale_takes(PlannedExperiment planned, const compare::RunStore& store, TrainingEstimate& all) {
+void say_what_desk_scale_takes(PlannedExperiment planned, const compare::RunStore& store, const Workers& asked,
+                               TrainingEstimate& all) {
   const auto& [experiment, fitted, comparison, tasks, budget, tried] = planned;
-  const double seconds = compare::decide_steps(planned.comparison, budget, measure_rates(tasks, true));
+  std::map<std::string, double> rates;
+  const double seconds = compare::decide_steps(planned.comparison, budget, [&](const auto& plan, const auto& config) {
+    return rates[plan.name] = measure_rates(tasks, true)(plan, config);
+  });
   pages::TextTable table{.title = "", .columns = {"row", "parameters", "steps", "runs"}, .rows = {}};
   for (const compare::MechanismPlan& plan : comparison.mechanisms)
     table.rows.push_back({plan.name, pages::grouped(plan.parameters), pages::grouped(plan.steps),
                           std::to_string(comparison.settings.seeds.size())});
   fmt::print("{}: {}\n\n{}\n", experiment.name, experiment.question, pages::table_text(table));
 
-  const StoredParts stored = find_stored(comparison, tasks, store);
+  StoredParts stored = find_stored(comparison, tasks, store);
+  std::vector<compare::WorkItem> items = compare::items_to_do(comparison, rates);
+  const double cost_of_all = compare::time_of_workers(items, 1);
   const auto of_others =
-      std::ranges::count_if(stored.missing, [&](const fs::path& run) { return all.runs.contains(run); });
-  all.runs.insert(stored.missing.begin(), stored.missing.end());
-  const auto of_runs = [](std::int64_t runs, std::int64_t trials) {  // a trial has half the steps of a run
-    return static_cast<double>(runs) + static_cast<double>(trials) / 2;
-  };
-  const std::int64_t runs = comparison.planned_runs(),
-                     trials = comparison.settings.tune * std::ssize(comparison.mechanisms);
+      std::ranges::count_if(stored.missing, [&](const auto& run) { return all.runs.contains(run.second); });
+  compare::Comparison tuned = comparison;
+  tuned.tuning = std::move(stored.tuning);
+  std::erase_if(items, [&](const compare::WorkItem& item) {
+    if (item.rate) return tuned.is_tried(item.mechanism, *item.rate);
+    const auto missing = stored.missing.find({item.mechanism, item.seed});
+    return missing == stored.missing.end() || all.runs.contains(missing->second);
+  });
+  for (const auto& [run, place] : stored.missing) all.runs.insert(place);
+  const auto [workers, training] =
+      share_work(asked, comparison, tasks, items, seconds * compare::time_of_workers(items, 1) / cost_of_all, true);
   reproduce::TrainedExperiment unstudied = experiment;
   if (stored.missing.empty())
     std::erase_if(unstudied.studies, [&](const auto& study) { return has_study(study, comparison, stored, store); });
   const bool all_tried = tried && unstudied.studies.size() == experiment.studies.size();
   const StudyTimes studies = all_tried ? *tried : measure_studies(unstudied, comparison, tasks);
-  const double left = studies.seconds() + seconds *
-                                              of_runs(std::ssize(stored.missing) - of_others, trials - stored.trials) /
-                                              of_runs(runs, trials);
+  const double left = studies.seconds() + training;
   all.seconds += left;
-  fmt::print("{}, {}; ", pages::counted(runs, "run"),
+  fmt::print("{}, {}; ", pages::counted(comparison.planned_runs(), "run"),
              store.retrains() ? "all trained anew" : fmt::format("{} of them in {}", stored.runs.size(), store.name()));
   if (of_others > 0) fmt::print("{} trained by experiments before; ", of_others);
-  if (trials > 0)
+  if (const std::int64_t trials = comparison.settings.tune * std::ssize(comparison.mechanisms); trials > 0)
     fmt::print("{} of learning rates, {} of them there; ", pages::counted(trials, "trial"), stored.trials);
-  fmt::print("about {} here\n", duration_text(left));
+  fmt::print("about {} here{}\n", duration_text(left),
+             workers.count > 1 ? fmt::format(", by {} of {} each", pages::counted(workers.count, "worker"),
+                                             pages::counted(workers.threads, "thread"))
+                               : "");
   if (!unstudied.studies.empty())
     fmt::print("of it {} for its {}{}{}\n", duration_text(studies.seconds()),
                unstudied.studies.size() == 1 ? "study" : "studies",
@@ -146,9 +160,9 @@ std::int64_t stored_runs(const PlannedExperiment& planned, const compare::RunSto
 }
 
 void say_what_it_takes(reproduce::TrainedExperiment experiment, const reproduce::ReproductionRequest& request,
-                       const compare::RunStore& store, TrainingEstimate& all) {
+                       const compare::RunStore& store, const Workers& workers, TrainingEstimate& all) {
   if (request.scale == "desk")
-    return say_what_desk_scale_takes(plan_experiment(std::move(experiment), request), store, all);
+    return say_what_desk_scale_takes(plan_experiment(std::move(experiment), request), store, workers, all);
   reproduce::set_studies(experiment, request.set);
   const compare::CompareRequest asked = reproduce::comparison_request(experiment, request);
   compare::Comparison comparison = compare::plan_comparison(asked);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cogwheel/cli/study_times.h"
+#include "cogwheel/cli/workers.h"
 #include "cogwheel/compare/plan/plan.h"
 #include "cogwheel/compare/record/comparison.h"
 #include "cogwheel/compare/run_store.h"
@@ -38,10 +39,10 @@ struct TrainingEstimate {
   double seconds = 0;
 };
 
-// Prints what would be made, and how long it would take here; adds it to what other experiments take. Of another scale
-// than desk, whose data and speed nobody has on the desk: each row as `cogwheel train --dry-run` says it. Nothing is
-// written.
+// Prints what would be made, and how long it would take here by such workers; adds it to what other experiments take.
+// Of another scale than desk, whose data and speed nobody has on the desk: each row as `cogwheel train --dry-run` says
+// it. Nothing is written.
 void say_what_it_takes(reproduce::TrainedExperiment experiment, const reproduce::ReproductionRequest& request,
-                       const compare::RunStore& store, TrainingEstimate& all);
+                       const compare::RunStore& store, const Workers& workers, TrainingEstimate& all);
 
 }  // namespace cogwheel::cli

@@ -232,4 +232,10 @@ double time_of_workers(const std::vector<WorkItem>& items, std::int64_t workers)
   return std::ranges::max(busy_until);
 }
 
+double seconds_of_workers(const std::vector<WorkItem>& items, std::int64_t workers, double seconds, double faster) {
+  const double alone = time_of_workers(items, 1);
+  if (alone == 0) return seconds;
+  return seconds * time_of_workers(items, workers) / alone * static_cast<double>(workers) / faster;
+}
+
 }  // namespace cogwheel::compare

@@ -113,4 +113,8 @@ std::vector<WorkItem> items_to_do(const Comparison& comparison, const std::map<s
 // How long so many workers take for items, in the order of the list, in the unit of their costs.
 double time_of_workers(const std::vector<WorkItem>& items, std::int64_t workers);
 
+// The same in seconds, of items that one process makes in `seconds`, by workers that together, while all of them are
+// busy, are so many times as fast as it.
+double seconds_of_workers(const std::vector<WorkItem>& items, std::int64_t workers, double seconds, double faster);
+
 }  // namespace cogwheel::compare

@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import statistics
@@ -307,6 +308,21 @@ def test_minutes_and_a_dry_run_count_studies(reproduce, work, own):
     other = own("unstudied", ("[desk]", '[[study]]\nname = "pictures"\n[desk]'))
     dry = reproduce(other, "--text", "text.txt", "--models", "none-yet", "--dry-run")
     assert dry.returncode == 0 and "could not be tried: " in dry.stdout
+
+
+def test_a_dry_run_counts_workers_and_what_is_left_for_them(reproduce, work, own):
+    file, words = own("shared"), ["--text", "text.txt", "--models", "shared-models", "--dry-run"]
+    dry = reproduce(file, *words, "--workers", 3)
+    assert dry.returncode == 0 and re.search(r"4 runs, 0 of them in shared-models; about .+ here, by 3 workers of \d+ threads? each$", dry.stdout, re.MULTILINE), dry.stdout + dry.stderr
+    assert not (work / "shared-models").exists()
+    alone = reproduce(file, *words, "--threads", 1)
+    assert alone.returncode == 0 and "worker" not in alone.stdout, alone.stdout + alone.stderr
+    assert reproduce(file, "--text", "text.txt", "--seeds", 1, "--out", "shared", "--models", "shared-models").returncode == 0
+    # Two runs of four are left, so that a third worker would have nothing.
+    dry = reproduce(file, *words, "--workers", 3)
+    assert "4 runs, 2 of them in shared-models; about " in dry.stdout and " by 2 workers of " in dry.stdout, dry.stdout
+    refused = reproduce(EXPERIMENT, "--scale", "paper", "--dry-run", "--workers", 2)
+    assert refused.stderr == "cogwheel: --scale paper: expected no --workers and no --threads with --dry-run, which counts each row alone, got them\n"
 
 
 def test_a_study_fits_into_the_minutes(reproduce, work, own):

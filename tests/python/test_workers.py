@@ -156,6 +156,9 @@ def test_a_stored_run_is_made_anew_once(begin, compare, work, cogwheel_in):
     assert answers[0] == answers[1] == answers[2]
     refused = reproduce("s2/hopfield", "--workers", 2)
     assert refused.stderr == "cogwheel: s2/hopfield: expected no --workers and no --threads, as it is a lab, got them\n"
+    # Of several experiments the labs are made as they are.
+    several = reproduce("s0", "--workers", 2, "--out", "several")
+    assert several.returncode == 0 and (work / "several/s0/layer/results.json").exists(), several.stderr
 
 
 def test_rows_are_added_by_workers(compare, work, one):

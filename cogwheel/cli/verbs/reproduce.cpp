@@ -47,6 +47,12 @@ compare::RunStore store_of(const ReproduceArguments& arguments) {
   return {arguments.models, COGWHEEL_VERSION, arguments.retrain};
 }
 
+// Whether others train than this process, with all of its threads.
+bool has_workers(const ReproduceArguments& arguments) {
+  const Workers alone;
+  return arguments.workers.count != alone.count || arguments.workers.threads != alone.threads;
+}
+
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
@@ -106,8 +112,7 @@ void expect_options_of_a_lab(const ReproduceArguments& arguments) {
   const reproduce::ReproductionRequest& given = arguments.request;
   reproduce::ReproductionRequest plain;
   plain.experiment = given.experiment, plain.set = given.set;
-  const Workers alone;
-  if (given == plain && (arguments.workers.count != alone.count || arguments.workers.threads != alone.threads))
+  if (given == plain && has_workers(arguments))
     throw UsageError(expected_got(given.experiment, "no --workers and no --threads, as it is a lab", "them"));
   if (given != plain || arguments.retrain || arguments.dry_run)
     throw UsageError(expected_got(given.experiment, "no options but --set, --out and --overwrite, as it is a lab",
@@ -203,7 +208,7 @@ void run_experiment(const Experiment& found, const ReproduceArguments& arguments
   if (!reproduce::has_variants(read_file(found.path), found.path.string())) return reproduce_lab(found, arguments);
   if (!arguments.dry_run) return reproduce_trained(found, arguments);
   TrainingEstimate estimate;
-  say_what_it_takes(parse_trained(found), arguments.request, store_of(arguments), estimate);
+  say_what_it_takes(parse_trained(found), arguments.request, store_of(arguments), arguments.workers, estimate);
 }
 
 // All experiments, or those of one source: those whose name begins so.
@@ -235,14 +240,14 @@ void reproduce_several(const std::vector<Experiment>& all, const ReproduceArgume
     one.out = (path / found.name).string();
     one.overwrite = true;
     const bool lab = !reproduce::has_variants(read_file(found.path), found.path.string());
-    if (lab) one.request = {.experiment = found.name}, one.retrain = false;
+    if (lab) one.request = {.experiment = found.name}, one.retrain = false, one.workers = {};
     const fs::path results = results_of(found);
     reproduce::IndexedExperiment indexed{
         .name = found.name, .source = {}, .question = found.summary, .answer = {}, .created = {}};
     try {
       if (arguments.dry_run) {
         if (lab) continue;
-        say_what_it_takes(parse_trained(found), one.request, store_of(one), estimate);
+        say_what_it_takes(parse_trained(found), one.request, store_of(one), one.workers, estimate);
         fmt::print("\n");
         continue;
       }
@@ -261,8 +266,9 @@ void reproduce_several(const std::vector<Experiment>& all, const ReproduceArgume
     index.experiments.push_back(std::move(indexed));
   }
   if (arguments.dry_run && arguments.request.scale == "desk")
-    fmt::print("In all {} to train, about {} here; labs take seconds to minutes each\n",
-               pages::counted(std::ssize(estimate.runs), "run"), duration_text(estimate.seconds));
+    fmt::print("In all {} to train, about {} here{}; labs take seconds to minutes each\n",
+               pages::counted(std::ssize(estimate.runs), "run"), duration_text(estimate.seconds),
+               arguments.workers.count > 1 ? fmt::format(" by {} workers", arguments.workers.count) : "");
   if (arguments.dry_run && problems.empty()) return;
   if (arguments.dry_run) throw Error(expected_got("reproduce", "an estimate of every experiment", problems));
   write_file(path / "report.html", reproduce::index_page(index));
@@ -290,6 +296,9 @@ void take_recorded_request(ReproduceArguments& arguments) {
 }
 
 void reproduce_named(ReproduceArguments& arguments) {
+  if (arguments.dry_run && arguments.request.scale != "desk" && has_workers(arguments))
+    throw UsageError(expected_got("--scale " + arguments.request.scale,
+                                  "no --workers and no --threads with --dry-run, which counts each row alone", "them"));
   if (!arguments.resume.empty()) take_recorded_request(arguments);
   arguments.request.experiment = recorded_experiment(arguments.request.experiment);
   for (auto* paths : {&arguments.request.text, &arguments.request.corpus})
@@ -346,7 +355,7 @@ void add_reproduce_command(CLI::App& app) {
       command->add_flag("--dry-run", arguments->dry_run, "say what would be trained and how long it takes");
   CLI::Option* index =
       command->add_flag("--index", arguments->index, "of several: run nothing, index the results that --out has");
-  for (CLI::Option* of_training : {workers, threads}) index->excludes(of_training), dry->excludes(of_training);
+  for (CLI::Option* of_training : {workers, threads}) index->excludes(of_training);
   index->excludes(dry)->excludes(retrain);
   CLI::Option* out =
       command->add_option("--out", arguments->out, "folder of the result; by default runs/<date-time>-<name>");

@@ -70,6 +70,20 @@ TEST(WorkQueue, EightWorkersAreSixTimesAsFastAsOne) {
   EXPECT_LT(time_of_workers(items, 8), time_of_workers(shortest_first, 8));
 }
 
+TEST(WorkQueue, SecondsOfWorkersAreThoseOfTheirLongestShare) {
+  const std::vector<WorkItem> items{{.mechanism = "slow", .seed = 1, .cost = 6},
+                                    {.mechanism = "fast", .seed = 1, .cost = 2},
+                                    {.mechanism = "fast", .seed = 2, .cost = 2}};
+  EXPECT_DOUBLE_EQ(seconds_of_workers(items, 1, 100, 1), 100);
+  // One process of as many threads as one worker has is as fast as each of them: 60 s beside 40 s.
+  EXPECT_DOUBLE_EQ(seconds_of_workers(items, 2, 100, 2), 60);
+  EXPECT_DOUBLE_EQ(seconds_of_workers(items, 3, 100, 3), 60);
+  // Where it has both threads already and they gain nothing, neither of them makes more by itself.
+  EXPECT_DOUBLE_EQ(seconds_of_workers(items, 2, 100, 1), 120);
+  EXPECT_DOUBLE_EQ(seconds_of_workers(items, 1, 100, 0.5), 200);
+  EXPECT_DOUBLE_EQ(seconds_of_workers({}, 2, 0, 2), 0);
+}
+
 // The lowest of equally good ones, whatever order they were tried in.
 TEST(WorkQueue, EveryWorkerChoosesTheSameRate) {
   for (const bool reversed : {false, true}) {
