@@ -6,6 +6,7 @@ A launcher names the ranks in RANK and WORLD_SIZE, and where they meet in MASTER
 COGWHEEL_RANK_TIMEOUT: how many seconds a rank waits for another, 600 unless set.
 """
 
+import contextlib
 import ctypes
 import datetime
 import os
@@ -13,14 +14,15 @@ import signal
 import sys
 from typing import NoReturn
 
+import torch
 import torch.distributed
 
 from cogwheel import _library
 
 
-def _fail(what: str, expected: str, got: str) -> NoReturn:
+def _fail(what: str, expected: str, got: str, status: int = 2) -> NoReturn:
     print(f"cogwheel: {what}: expected {expected}, got {got}", file=sys.stderr, flush=True)
-    os._exit(2)
+    os._exit(status)
 
 
 def _number(name: str, default: int, least: int) -> int:
@@ -46,7 +48,8 @@ def _process_group(rank: int, ranks: int) -> str:
     try:
         torch.distributed.init_process_group("gloo_of_one_thread", place, timeout, rank=rank, world_size=ranks)
     except (RuntimeError, ValueError) as error:
-        _fail("ranks", f"all {ranks} to meet within {timeout.seconds} s", f"on rank {rank}: {' '.join(str(error).split())}")
+        # Not what bad input ends with: the next start may find all of them.
+        _fail("ranks", f"all {ranks} to meet within {timeout.seconds} s", f"on rank {rank}: {' '.join(str(error).split())}", status=1)
     return torch.distributed.group.WORLD.group_name
 
 
@@ -54,6 +57,24 @@ def _end_with_launcher() -> None:
     """SIGTERM, at which a run keeps a checkpoint, where the process that started this one is gone."""
     end_with_parent = 1  # PR_SET_PDEATHSIG of Linux
     ctypes.CDLL(None).prctl(end_with_parent, signal.SIGTERM)
+
+
+def _status_of_first(rank: int, status: int) -> int:
+    """What the first rank ends with: who only helped it to train has not done so before the first has written everything.
+
+    A launcher that starts again what has failed so starts all of them, and none that ends others with the first to end takes
+    the first rank's time to write.
+    """
+    ended_with = torch.tensor([status])
+    if rank == 0:
+        with contextlib.suppress(RuntimeError):  # one that is gone need not know
+            torch.distributed.broadcast(ended_with, 0)
+        return status
+    try:
+        torch.distributed.broadcast(ended_with, 0)
+    except RuntimeError:
+        return 1  # the first has said what went wrong
+    return int(ended_with)
 
 
 def main() -> NoReturn:
@@ -67,6 +88,9 @@ def main() -> NoReturn:
     library = ctypes.CDLL(str(_library.PATH.with_name("libcogwheel_command.so")))
     words = [b"cogwheel", *map(os.fsencode, sys.argv[1:])]
     status = library.cogwheel_command(len(words), (ctypes.c_char_p * (len(words) + 1))(*words), group.encode(), rank, ranks)
+    interrupted = 130
+    if group and status in (0, interrupted):
+        status = _status_of_first(rank, status)
     if status == 0 and group:
         torch.distributed.destroy_process_group()
     # Where something went wrong, threads that still wait for others would keep this process.
