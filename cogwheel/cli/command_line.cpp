@@ -87,15 +87,25 @@ std::string counts_text(const std::string& name, const std::string& words) {
   return "";
 }
 
+// Full names of the commands that have the option --ranks.
+std::vector<std::string> commands_of_ranks(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (each->get_option_no_throw("--ranks") != nullptr) names.push_back(full_name(*each));
+    for (std::string& name : commands_of_ranks(*each)) names.push_back(std::move(name));
+  }
+  return names;
+}
+
 // Of several ranks: commands without --ranks would do the same several times, into the same files.
-void expect_known_ranks(const CLI::App& app, const std::string& name) {
-  if (ranks().count() == 1) return;
-  std::vector<std::string> know;
-  for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; }))
-    if (each->get_option_no_throw("--ranks") != nullptr) know.push_back(each->get_name());
-  if (std::find(know.begin(), know.end(), name) == know.end())
-    throw UsageError(expected_got(name, "one process",
-                                  fmt::format("{} ranks, which {} know", ranks().count(), fmt::join(know, ", "))));
+void expect_known_ranks(const CLI::App& app, const std::vector<std::string>& words) {
+  if (ranks().count() == 1 || words.empty()) return;
+  const std::vector<std::string> know = commands_of_ranks(app);
+  const std::string two = words.front() + " " + (words.size() > 1 ? words[1] : "");
+  for (const std::string& name : know)
+    if (name == words.front() || name == two) return;
+  throw UsageError(expected_got(words.front(), "one process",
+                                fmt::format("{} ranks, which {} know", ranks().count(), fmt::join(know, ", "))));
 }
 
 [[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& error) {
@@ -144,7 +154,7 @@ void run_command_line(int argc, char** argv) {
       app.get_subcommands([&](const CLI::App* each) { return each->get_name() == first; }).empty())
     throw UsageError(
         expected_got("command", expected_names(first, subcommand_names(app)), first.empty() ? "none" : first));
-  expect_known_ranks(app, first);
+  expect_known_ranks(app, words);
   try {
     std::reverse(words.begin(), words.end());  // as CLI11 takes them
     app.parse(std::move(words));

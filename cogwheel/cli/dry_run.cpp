@@ -3,35 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
+#include "cogwheel/cli/forecast/layouts.h"
+#include "cogwheel/cli/forecast/measured_slice.h"
+#include "cogwheel/cli/rank_processes.h"
 #include "cogwheel/compare/record/machine.h"
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/pages/exhibits.h"
 #include "cogwheel/pages/html.h"
 #include "cogwheel/runs/forecast/step_memory.h"
 #include "cogwheel/runs/task_entry.h"
-#include "cogwheel/runs/training/training_run.h"
 #include "cogwheel/tasks/language/training_flops.h"
 
 namespace cogwheel::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-struct MeasuredSlice {
-  std::int64_t steps = 0, tokens = 0;  // timed
-  double seconds = 0;                  // of the fastest of each phase, by the steps that phases have
-  // Bytes of the whole process, as they were expected of a step that is this slice, where that is known; and at most.
-  std::optional<std::int64_t> said = {}, peak = {};
-
-  double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
-};
 
 struct Forecast {
   std::int64_t parameters = 0, slices = 0, tokens_of_step = 0;
@@ -45,48 +34,6 @@ struct Forecast {
 
   std::int64_t bytes() const { return memory.bytes() + program; }
 };
-
-// Real steps of a slice each, the optimiser's work among them: which leaves the speed of a step of many slices a little
-// higher.
-MeasuredSlice measure(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
-                      std::int64_t program) {
-  constexpr double enough = 1;  // second, once there are two steps
-  runs::RunConfig slice = config;
-  slice.training = runs::one_slice(config.training);
-  slice.training.learning_rate = slice.training.final_learning_rate = 1e-9;  // nothing diverges
-  MeasuredSlice measured;
-  if (const runs::StepMemory memory = runs::step_memory(slice, *task); memory.is_known())
-    measured.said = memory.bytes() + program;
-  const bool resets = compare::reset_peak_memory();
-  runs::TrainingRun run(slice.model, runs::unwatched(slice.training), task);
-  const auto since = [](Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
-  const std::vector<runs::Phase> phases = task->phases();
-  std::int64_t end = config.training.steps;
-  for (std::size_t left = phases.size(); left > 0; --left) {
-    const std::int64_t first = phases[left - 1].first_step;
-    if (first >= end) continue;
-    run.skip_to(first);
-    run.step();  // allocates and touches every page
-    if (measured.tokens == 0) measured.tokens = run.tokens();
-    double fastest = std::numeric_limits<double>::infinity();
-    const auto start = Clock::now();
-    std::int64_t steps = 0;
-    do {
-      const auto before = Clock::now();
-      run.skip_to(first);
-      run.step();
-      fastest = std::min(fastest, since(before));
-      ++steps;
-    } while (steps < 2 || (steps < 10 && since(start) < enough));
-    measured.steps += steps;
-    measured.seconds += fastest * static_cast<double>(end - first) / static_cast<double>(config.training.steps);
-    end = first;
-  }
-  if (resets) measured.peak = compare::peak_memory_bytes();
-  return measured;
-}
 
 Forecast forecast(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task, bool knows_data) {
   Forecast found{.parameters = runs::parameter_count(config.model),
@@ -105,17 +52,8 @@ Forecast forecast(const runs::RunConfig& config, const std::shared_ptr<const run
   if (knows_data && data.train_tokens > 0)
     found.epochs = static_cast<double>(found.tokens_of_step) * static_cast<double>(config.training.steps) /
                    static_cast<double>(data.train_tokens);
-  runs::RunConfig slice = config;
-  slice.training = runs::one_slice(config.training);
-  const auto needed = static_cast<double>(runs::step_memory(slice, *task).bytes());
-  if (config.training.device != "cpu") {
-    found.not_measured = "the model learns on " + config.training.device;
-  } else if (found.available && 1.25 * needed > static_cast<double>(*found.available)) {
-    found.not_measured = fmt::format("a step of one slice takes {} and {} are free",
-                                     pages::byte_size(std::int64_t(needed)), pages::byte_size(*found.available));
-  } else {
-    found.measured = measure(config, task, found.program);
-  }
+  found.not_measured = why_not_measured(config, task, 1);
+  if (found.not_measured.empty()) found.measured = measure_slices(config, task, 1, found.program);
   return found;
 }
 
@@ -124,8 +62,6 @@ std::optional<double> seconds_of(const Forecast& found, const runs::RunConfig& c
   return static_cast<double>(found.tokens_of_step) * static_cast<double>(config.training.steps) /
          found.measured->tokens_per_second();
 }
-
-constexpr double seconds_of_day = 86'400;
 
 void print_json(const Forecast& found, const runs::RunConfig& config) {
   using Json = nlohmann::ordered_json;
@@ -156,11 +92,6 @@ void print_json(const Forecast& found, const runs::RunConfig& config) {
   json["seconds"] = or_null(seconds_of(found, config));
   json["epochs"] = or_null(found.epochs);
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
-}
-
-std::string days_text(double seconds) {
-  return seconds < 2 * seconds_of_day ? duration_text(seconds)
-                                      : fmt::format("{} days", pages::grouped(std::llround(seconds / seconds_of_day)));
 }
 
 void print_text(const Forecast& found, const runs::RunConfig& config, const std::string& counted) {
@@ -209,13 +140,29 @@ DryRunTask dry_run_task(const runs::RunConfig& config) {
            std::all_of(paths.begin(), paths.end(), [](const std::string& path) { return path_exists(path); });
   };
   const bool there = exist(config.data.text) || exist(config.data.corpus);
-  if (on_text && vocabulary_given && !there && entry.random != nullptr)
-    return {runs::make_random_task(config, {}), false};
-  return {runs::make_task(config), true};
+  const bool random = on_text && vocabulary_given && !there && entry.random != nullptr;
+  const std::int64_t before = compare::resident_memory_bytes().value_or(0);
+  DryRunTask made{.task = random ? runs::make_random_task(config, {}) : runs::make_task(config), .knows_data = !random};
+  made.bytes = std::max<std::int64_t>(0, compare::resident_memory_bytes().value_or(0) - before);
+  return made;
 }
 
 void dry_run(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
              const DryRunOptions& options) {
+  if (options.ranks > 0 || options.machine) {
+    const auto network_here = [](std::int64_t ranks) {
+      return NetworkSpeed::from_json(output_of_ranks(ranks, {"bench", "network", "--json", "--seconds", "0.2"}));
+    };
+    const std::int64_t ranks = std::max<std::int64_t>(1, options.ranks);
+    return forecast_layouts(config, task,
+                            {.ranks = ranks,
+                             .machine = options.machine.value_or(runs::Machine{}),
+                             .machine_file = options.machine_file,
+                             .network_here = network_here,
+                             .threads_here = threads_of_each,
+                             .data_bytes = options.data_bytes,
+                             .json = options.json});
+  }
   const Forecast found = forecast(config, task, options.knows_data);
   if (options.json)
     print_json(found, config);

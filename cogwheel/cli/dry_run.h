@@ -1,7 +1,11 @@
 // What `train --dry-run` says of a configuration: parameters, memory, work, speed, days. Nothing is written.
 #pragma once
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 
+#include "cogwheel/runs/forecast/machine.h"
 #include "cogwheel/runs/task.h"
 
 namespace cogwheel::cli {
@@ -9,6 +13,11 @@ namespace cogwheel::cli {
 struct DryRunOptions {
   bool json = false;
   bool knows_data = false;  // the task has the data of the run, not random numbers of their shape
+  // Of layouts: over how many ranks, and what a file says of the machine; 0 and none: of this process alone.
+  std::int64_t ranks = 0;
+  std::int64_t data_bytes = 0;  // of the task, in this process
+  std::optional<runs::Machine> machine = {};
+  std::string machine_file = {};
 };
 
 // Of a completed configuration. Prints on stdout.
@@ -19,7 +28,8 @@ void dry_run(const runs::RunConfig& config, const std::shared_ptr<const runs::Ta
 // given.
 struct DryRunTask {
   std::shared_ptr<const runs::Task> task;
-  bool knows_data;
+  bool knows_data = false;
+  std::int64_t bytes = 0;  // that this process has grown by: the data
 };
 DryRunTask dry_run_task(const runs::RunConfig& config);
 

@@ -14,6 +14,9 @@
 namespace cogwheel::cli {
 namespace {
 
+// In the folder of experiments, but none: files of `train --machine`.
+constexpr const char* machines_folder = "machines";
+
 // The folder of an installed package, whose executable lies in bin/ beside it; else that of the source tree.
 std::filesystem::path experiments_folder() {
   std::error_code problem;
@@ -67,7 +70,8 @@ std::vector<Experiment> reproductions() {
   std::vector<Experiment> found;
   std::error_code problem;
   for (const auto& entry : std::filesystem::directory_iterator(experiments_folder(), problem))
-    if (entry.is_directory(problem)) add_files(found, entry.path(), entry.path().filename().string() + "/");
+    if (entry.is_directory(problem) && entry.path().filename() != machines_folder)
+      add_files(found, entry.path(), entry.path().filename().string() + "/");
   return sorted(std::move(found));
 }
 

@@ -50,12 +50,6 @@ std::string file_with(const void* function) {
   return ::dladdr(function, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
 }
 
-// OMP_NUM_THREADS where the user has set it, which is what this process has then.
-std::int64_t threads_of_each(std::int64_t ranks) {
-  const std::int64_t here = at::get_num_threads();
-  return std::getenv("OMP_NUM_THREADS") != nullptr ? here : std::max<std::int64_t>(1, here / ranks);
-}
-
 // Of a rank, in the environment's Python: the operators of this very build, memory from the allocator of this program.
 std::vector<std::string> environment_of(std::int64_t rank, std::int64_t count, const fs::path& folder) {
   std::vector<std::string> environment{fmt::format("RANK={}", rank),
@@ -83,11 +77,8 @@ std::vector<std::string> environment_of(std::int64_t rank, std::int64_t count, c
 
 // Throws what ended the first of them that did not end because of another. `silent`: those that did not end by
 // themselves, and were killed.
-void expect_ended_well(const std::vector<std::unique_ptr<Process>>& processes, const std::set<std::size_t>& silent) {
-  std::vector<Finished> finished;
-  for (const auto& each : processes) finished.push_back(each->wait());
+void expect_ended_well(const std::vector<Finished>& finished, const std::set<std::size_t>& silent) {
   const Finished& first = finished.front();
-  fmt::print("{}", first.output);
   if (first.signal == 0 && first.status != 0 && first.status != lost_others) throw Said(first.status);
   for (const bool killed : {false, true})
     for (std::size_t rank = 0; rank < finished.size(); ++rank)
@@ -101,33 +92,11 @@ void expect_ended_well(const std::vector<std::unique_ptr<Process>>& processes, c
         throw Error(last_line(each.output, "cogwheel"));
 }
 
-}  // namespace
-
-void add_ranks_option(CLI::App& command, std::int64_t& count, const std::string& what) {
-  add_number(command, "--ranks", count, rank_range, "processes on this machine " + what)
-      ->default_str("")
-      ->type_name("N");
-}
-
-void keep_words(int argc, char** argv) { kept_words().assign(argv + std::min(argc, 1), argv + argc); }
-
-bool ran_as_ranks(std::int64_t count) {
-  if (count == 0) return false;
-  if (ranks().count() > 1 || count == 1) {
-    if (count != ranks().count())
-      throw UsageError(
-          expected_got("--ranks", fmt::format("{}, as were started", ranks().count()), std::to_string(count)));
-    return false;
-  }
-  static_cast<void>(distributed::Ranks("", 0, count));  // a number that serves
-  const std::int64_t threads = threads_of_each(count), cores = std::thread::hardware_concurrency();
-  if (count * threads > cores)
-    fmt::print(stderr,
-               "warning: --ranks: {} processes of {} share {} cores, which is slower than a thread for each core\n",
-               count, threads == 1 ? "one thread" : fmt::format("{} threads", threads), cores);
+// `printed`: what the first of them has written, also where this throws.
+void run_ranks(std::int64_t count, const std::vector<std::string>& words, std::string& printed) {
   const ScratchFolder folder;
   std::vector<std::string> command = python_running(run_the_package);
-  command.insert(command.end(), kept_words().begin(), kept_words().end());
+  command.insert(command.end(), words.begin(), words.end());
   static_cast<void>(stop_flag());
   std::vector<std::unique_ptr<Process>> processes;
   for (std::int64_t rank = 0; rank < count; ++rank)
@@ -155,8 +124,56 @@ bool ran_as_ranks(std::int64_t count) {
       processes[rank]->kill();
       silent.insert(rank);
     }
-  expect_ended_well(processes, silent);
+  std::vector<Finished> finished;
+  for (const auto& each : processes) finished.push_back(each->wait());
+  printed = finished.front().output;
+  expect_ended_well(finished, silent);
+}
+
+}  // namespace
+
+std::int64_t threads_of_each(std::int64_t ranks) {
+  const std::int64_t here = at::get_num_threads();
+  return std::getenv("OMP_NUM_THREADS") != nullptr ? here : std::max<std::int64_t>(1, here / ranks);
+}
+
+void add_ranks_option(CLI::App& command, std::int64_t& count, const std::string& what) {
+  add_number(command, "--ranks", count, rank_range, "processes on this machine " + what)
+      ->default_str("")
+      ->type_name("N");
+}
+
+void keep_words(int argc, char** argv) { kept_words().assign(argv + std::min(argc, 1), argv + argc); }
+
+bool ran_as_ranks(std::int64_t count) {
+  if (count == 0) return false;
+  if (ranks().count() > 1 || count == 1) {
+    if (count != ranks().count())
+      throw UsageError(
+          expected_got("--ranks", fmt::format("{}, as were started", ranks().count()), std::to_string(count)));
+    return false;
+  }
+  static_cast<void>(distributed::Ranks("", 0, count));  // a number that serves
+  const std::int64_t threads = threads_of_each(count), cores = std::thread::hardware_concurrency();
+  if (count * threads > cores)
+    fmt::print(stderr,
+               "warning: --ranks: {} processes of {} share {} cores, which is slower than a thread for each core\n",
+               count, threads == 1 ? "one thread" : fmt::format("{} threads", threads), cores);
+  std::string printed;
+  try {
+    run_ranks(count, kept_words(), printed);
+  } catch (...) {
+    fmt::print("{}", printed);
+    throw;
+  }
+  fmt::print("{}", printed);
   return true;
+}
+
+std::string output_of_ranks(std::int64_t count, const std::vector<std::string>& words) {
+  std::string printed;
+  run_ranks(count, words, printed);
+  return printed;
 }
 
 }  // namespace cogwheel::cli

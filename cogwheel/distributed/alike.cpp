@@ -1,8 +1,8 @@
 #include "cogwheel/distributed/alike.h"
 
-#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "cogwheel/ops/support/checks.h"
@@ -10,14 +10,14 @@
 namespace cogwheel::distributed {
 namespace {
 
-constexpr std::int64_t longest = 256;
+constexpr std::int64_t longest = 1024;
 
-std::string described(std::initializer_list<const at::Tensor*> tensors) {
+std::string described(const std::vector<at::Tensor>& tensors) {
   std::string text;
-  for (const at::Tensor* tensor : tensors) {
-    if (!tensor->defined()) continue;
-    text += (text.empty() ? "" : ", ") + std::string(c10::toString(tensor->scalar_type())) + " " +
-            ops::shape_text(*tensor) + (tensor->requires_grad() ? " with a gradient" : "");
+  for (const at::Tensor& tensor : tensors) {
+    if (!tensor.defined()) continue;
+    text += (text.empty() ? "" : ", ") + std::string(c10::toString(tensor.scalar_type())) + " " +
+            ops::shape_text(tensor) + (tensor.requires_grad() ? " with a gradient" : "");
   }
   text.resize(std::min<std::size_t>(text.size(), longest));
   return text;
@@ -25,21 +25,22 @@ std::string described(std::initializer_list<const at::Tensor*> tensors) {
 
 }  // namespace
 
-void expect_alike(const Group& group, const std::string& operation, std::initializer_list<const at::Tensor*> tensors) {
+void expect_alike(const Group& group, const std::string& operation, const std::vector<at::Tensor>& tensors) {
   if (group.count() == 1) return;
   const std::string own = described(tensors);
   const at::Tensor bytes = at::zeros({longest}, at::kByte);
   std::memcpy(bytes.mutable_data_ptr(), own.data(), own.size());
   const std::string what = "sizes of " + operation;
-  const at::Tensor all = group.gather(bytes, what).result(what);
-  for (std::int64_t rank = 0; rank < group.count(); ++rank) {
+  // On the device of the tensors, which is the one that the group serves.
+  const at::Tensor all = group.gather(bytes.to(tensors.front().device()), what).result(what).cpu();
+  const auto text_of = [&](std::int64_t rank) {
     const auto* const text = static_cast<const char*>(all[rank].const_data_ptr());
-    const std::string other(text, strnlen(text, longest));
-    const auto* const first_text = static_cast<const char*>(all[0].const_data_ptr());
-    const std::string first(first_text, strnlen(first_text, longest));
-    if (other != first)
-      ops::refuse_argument(operation + ": tensors of rank " + std::to_string(rank), first + " (as rank 0)", other);
-  }
+    return std::string(text, strnlen(text, longest));
+  };
+  for (std::int64_t rank = 1; rank < group.count(); ++rank)
+    if (text_of(rank) != text_of(0))
+      ops::refuse_argument(operation + ": tensors of rank " + std::to_string(rank), text_of(0) + " (as rank 0)",
+                           text_of(rank));
 }
 
 }  // namespace cogwheel::distributed

@@ -2,8 +2,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "cogwheel/distributed/group.h"
 
@@ -11,6 +11,6 @@ namespace cogwheel::distributed {
 
 // Collective. Throws c10::ValueError on every rank unless the tensors have the same sizes and types on all; those that
 // are not there are undefined.
-void expect_alike(const Group& group, const std::string& operation, std::initializer_list<const at::Tensor*> tensors);
+void expect_alike(const Group& group, const std::string& operation, const std::vector<at::Tensor>& tensors);
 
 }  // namespace cogwheel::distributed

@@ -108,11 +108,15 @@ auto by_own_heads(const CutCall& call, const ops::AttentionOptions& given, const
 }
 
 CutCall checked(const CutRanks& ranks, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                std::string_view mechanism) {
+                std::string_view mechanism, const ops::AttentionOptions& options) {
+  std::vector<at::Tensor> alike{query, key, value};
+#define ATTENTION_DIFFERENTIABLE(name) alike.push_back(options.name.value_or(at::Tensor()));
+#include "cogwheel/ops/pairwise/attention_options.def"
+  for (const auto& [name, tensor] : options.parameters) alike.push_back(tensor);
+  expect_alike(ranks.group, "attention", alike);
   for (const auto& [name, tensor] : {std::pair("query", &query), {"key", &key}, {"value", &value}})
     if (tensor->dim() != 4 || tensor->size(2) == 0)
       ops::refuse(name, "[batch, heads, tokens of this rank, width], with tokens", ops::shape_text(*tensor));
-  expect_alike(ranks.group, "attention", {&query, &key, &value});
   ranks.cut.places(ranks.group.rank(), query.size(2));
   ranks.cut.places(ranks.group.rank(), key.size(2));
   return {ranks, known(mechanism), query, key, value};
@@ -122,7 +126,7 @@ CutCall checked(const CutRanks& ranks, const at::Tensor& query, const at::Tensor
 
 at::Tensor attention(const CutRanks& ranks, std::string_view method, const at::Tensor& query, const at::Tensor& key,
                      const at::Tensor& value, std::string_view mechanism, const ops::AttentionOptions& options) {
-  const CutCall call = checked(ranks, query, key, value, mechanism);
+  const CutCall call = checked(ranks, query, key, value, mechanism, options);
   const bool heads = goes_by_heads(call, method);
   if (call.mechanism == nullptr || ranks.group.count() == 1)
     return ops::attention(query, key, value, mechanism, options);
@@ -142,7 +146,7 @@ std::tuple<at::Tensor, at::Tensor> attention_statistics(const CutRanks& ranks, s
                                                         const at::Tensor& value, bool argmax,
                                                         std::string_view mechanism,
                                                         const ops::AttentionOptions& options) {
-  const CutCall call = checked(ranks, query, key, value, mechanism);
+  const CutCall call = checked(ranks, query, key, value, mechanism, options);
   const bool heads = goes_by_heads(call, method);
   if (call.mechanism == nullptr || ranks.group.count() == 1)
     return ops::attention_statistics(query, key, value, argmax, mechanism, options);

@@ -53,8 +53,9 @@ std::tuple<at::Tensor, std::vector<at::Tensor>> recurrent(const CutRanks& ranks,
   const std::int64_t count = ranks.group.count();
   if (method != "auto" && method != "heads" && method != "chain")
     ops::refuse_recurrent("method", "auto, heads or chain", std::string(method));
-  const at::Tensor none;
-  expect_alike(ranks.group, "recurrent", {query ? &*query : &none, key ? &*key : &none, &value});
+  std::vector<at::Tensor> alike{value, query.value_or(at::Tensor()), key.value_or(at::Tensor())};
+  for (const auto& [name, tensor] : options.parameters) alike.push_back(tensor);
+  expect_alike(ranks.group, "recurrent", alike);
   if (count == 1) return ops::recurrent(query, key, value, mechanism, options);
   if (value.dim() != 4 || value.size(2) == 0)
     ops::refuse_recurrent("value", "[batch, heads, tokens of this rank, width], with tokens", ops::shape_text(value));
@@ -65,7 +66,7 @@ std::tuple<at::Tensor, std::vector<at::Tensor>> recurrent(const CutRanks& ranks,
                           std::to_string(value.size(1)));
   if (method == "chain" && needs_heads)
     ops::refuse_recurrent("method", options.causal ? "heads beside cu_seqlens" : "heads beside causal=False", "chain");
-  if (method == "heads" || (method == "auto" && divides)) return by_own_heads(ranks, law, query, key, value, options);
+  if (method == "heads" || needs_heads) return by_own_heads(ranks, law, query, key, value, options);
   return by_state_chain(ranks, law, query, key, value, options);
 }
 

@@ -20,7 +20,7 @@ namespace cogwheel::distributed {
 //   chain  each computes its stretches from the state before them, which the rank before sends: heads follow each other
 //          through the stretches, so that ranks work at once. States travel alone; not for packed sequences, nor where
 //          every token sees all
-//   auto   heads where ranks divide them, else chain
+//   auto   chain where it can, which sends less and was the faster one, else heads
 //
 // Gradients of what ranks share are each rank's own part, but that of the initial state, which the rank of the first
 // token has. Throws c10::ValueError as ops::recurrent, for tokens or heads that do not divide, and for calls that

@@ -12,8 +12,7 @@
 namespace cogwheel::distributed {
 namespace {
 
-// Small enough that little is left to send when the last gradient is there, large enough that a round trip is little.
-constexpr std::int64_t numbers_of_a_bucket = 1 << 20;
+constexpr std::int64_t numbers_of_a_bucket = SumOverRanks::bytes_of_a_bucket / static_cast<std::int64_t>(sizeof(float));
 
 }  // namespace
 

@@ -15,6 +15,9 @@ namespace cogwheel::distributed {
 // 3, …, and sends the sum to all: the same bits on each rank, whatever the buckets are.
 class SumOverRanks {
  public:
+  // Small enough that little is left to send when the last gradient is there, large enough that a round trip is little.
+  static constexpr std::int64_t bytes_of_a_bucket = 4 << 20;
+
   // How many numbers each tensor has, alike on all ranks; float32. `what` is for LostRanks.
   SumOverRanks(const Group& group, std::vector<std::int64_t> sizes, std::string what);
 

@@ -138,8 +138,8 @@ def recurrent(
         return_state: also gives the state after the last token of the text, to all ranks.
         group, layout: as in :func:`attention`.
         method: ``chain``, where each rank computes its stretches from the state that the one before sends it, heads one behind the other, so that
-            states travel alone; ``heads``, where each computes some heads of all tokens between two exchanges; ``auto``, ``heads`` where P divides
-            them, else ``chain``. Packed sequences and ``causal=False`` have ``heads`` alone.
+            states travel alone; ``heads``, where each computes some heads of all tokens between two exchanges, for which P divides them; ``auto``,
+            ``chain`` but for packed sequences and ``causal=False``, which have ``heads`` alone.
 
     Returns:
         As :func:`cogwheel.recurrent`, of the tokens of this rank. The gradient of what ranks share is the part of this rank.

@@ -39,10 +39,19 @@ def make_hosts():
         ip("-n", f"host{host}", "address", "add", f"{address(host)}/24", "dev", "wire")
 
 
-def start(words, port):
+def slow(rate):
+    """Both directions of every link, by a token bucket: "200mbit"."""
+    links = [["tc"], *(["ip", "netns", "exec", f"host{host}", "tc"] for host in range(HOSTS))]
+    for number, tc in enumerate(links):
+        for device in [f"to{host}" for host in range(HOSTS)] if number == 0 else ["wire"]:
+            bucket = ["tbf", "rate", rate, "burst", "1mb", "latency", "100ms"]
+            subprocess.run([*tc, "qdisc", "replace", "dev", device, "root", *bucket], check=True)
+
+
+def start(words, port, hosts=HOSTS):
     ranks = []
-    for host in range(HOSTS):
-        place = {"RANK": str(host), "WORLD_SIZE": str(HOSTS), "MASTER_ADDR": address(0), "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "wire"}
+    for host in range(hosts):
+        place = {"RANK": str(host), "WORLD_SIZE": str(hosts), "MASTER_ADDR": address(0), "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "wire"}
         command = ["ip", "netns", "exec", f"host{host}", sys.executable, "-m", "cogwheel", *words]
         ranks.append(subprocess.Popen(command, env={**os.environ, **place}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     return ranks

@@ -10,7 +10,7 @@ import torch
 
 import cogwheel
 from cogwheel.bench import __main__ as bench_command
-from cogwheel.bench import alignment, attention, decode, eager, generation, operators, recurrent, training
+from cogwheel.bench import alignment, attention, decode, eager, generation, operators, recurrent, scale, training
 from cogwheel.bench.chart import CHART_JS
 from cogwheel.bench.eager_training import EagerTraining
 from cogwheel.bench.encoder import WordShape
@@ -387,3 +387,28 @@ def test_generation_is_timed_and_written(tmp_path, cogwheel_executable):
     assert all(each["tokens_per_second"] > 0 for each in results)
     refused = run(cogwheel_executable, "generation", "--tokens", "5000")
     assert (refused.returncode, refused.stderr) == (2, "cogwheel: bench: tokens: expected at most 2030, got 5000\n")
+
+
+@pytest.mark.slow
+def test_ranks_are_timed_beside_their_peer(monkeypatch, tmp_path, capsys):
+    tiny = Shape(layers=1, heads=2, width=32, context=32, batch=4, vocabulary=65)
+    monkeypatch.setattr(scale, "SHAPES", {"6x384": tiny})
+    bench_command.main(["scale", "--sizes", "6x384", "--seconds", "0.1", "--out", str(tmp_path)])
+    results = json.loads((tmp_path / "bench.json").read_text())["results"]
+    assert [each["name"] for each in results] == [scale.OURS_ALONE, scale.OURS, scale.PEER_ALONE, scale.PEER]
+    assert all(each["least_seconds"] > 0 and each["share"] > 0 for each in results)
+    assert scale.PEER in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words, line",
+    [
+        (["--ranks", "3"], "ranks: expected a power of two, got 3"),
+        (["--ranks", "32"], "ranks: expected a divisor of the batch of 16, got 32"),
+        (["--mechanisms", "cog"], "mechanisms: expected none, the model has softmax, got cog"),
+    ],
+)
+def test_ranks_that_cannot_be_timed(words, line, capsys):
+    with pytest.raises(SystemExit) as status:
+        bench_command.main(["scale", *words])
+    assert status.value.code == 2 and line in capsys.readouterr().err

@@ -105,10 +105,118 @@ def test_text_says_how_often_it_is_seen(cogwheel):
     assert "the data are seen 64.6 times" in done.stdout and "memory of a step" in done.stdout
 
 
+MACHINE = """
+name = "nodes of two"
+devices_per_node = 2
+[device]
+flops_per_second = 1e12
+achieved = 0.5
+memory = 1e9
+memory_bandwidth = 1e11
+[network.within_node]
+latency = 1e-5
+bandwidth = 1e10
+[network.between_nodes]
+latency = 1e-4
+bandwidth = 1e9
+"""
+
+
+def layouts(found):
+    return {each["name"]: each for each in found["layouts"]}
+
+
+def test_layouts_cost_what_the_machine_says(cogwheel):
+    (cogwheel.folder / "machine.toml").write_text(MACHINE)
+    words = ["small.toml", "--ranks", 4, "--machine", "machine.toml", "--set", "training.micro_batches=8"]
+    found = said(cogwheel, *words)
+    one = said(cogwheel, "small.toml", "--set", "training.micro_batches=8")
+    assert found["flops_per_step"] == pytest.approx(8 * CONTEXT * sum(one["flops_per_token"].values()))
+    gradient = 4 * one["parameters"]
+    # Two thirds of a second of a device for 1e12; a sum of gradients passes through memory three times, the norm and AdamW eight.
+    assert found["slice_seconds"] == pytest.approx(found["flops_per_step"] / 8 / 0.5e12 + 3 * gradient / 1e11)
+    assert found["rest_seconds"] == pytest.approx(8 * gradient / 1e11)
+    data = layouts(found)["data 4"]
+    assert data["computation_seconds"] == pytest.approx(2 * found["slice_seconds"] + found["rest_seconds"])
+    # Of four shares each rank of a node sends two to the other node, the ring three; six hops and twice three of losses.
+    between = (2 * 2 + 3) * gradient / 4 / 1e9
+    assert data["communication_seconds"] == pytest.approx(between + 12e-4)
+    assert data["step_seconds"] == pytest.approx(data["computation_seconds"] + data["communication_seconds"])
+    assert data["seconds"] == pytest.approx(1000 * data["step_seconds"])
+    assert data["rank_hours"] == pytest.approx(4 * data["seconds"] / 3600)
+    assert data["memory"]["moments"] == 2 * gradient and data["memory"]["gradients"] == gradient
+    assert data["memory"]["activations of a slice"] == parts(one)["activations of a slice"]
+    steps = [each["step_seconds"] for each in found["layouts"]]
+    assert steps == sorted(steps) and [each["name"] for each in found["layouts"] if each["runs"]] == ["data 4"]
+    # Moments of a quarter; a text of 64 in two stretches for each of two ranks; four heads and 500 tokens in halves.
+    divided, context, tensor = (layouts(found)[name] for name in ("data 4, moments divided", "data 2, context 2", "data 2, tensor 2"))
+    assert divided["memory"]["moments"] == gradient / 2 and divided["communication_seconds"] == data["communication_seconds"]
+    assert context["memory"]["weights"] == gradient and tensor["memory"]["weights"] == gradient / 2
+    assert not found["refused"]
+
+
+def test_layouts_are_shown_best_first_with_why_others_are_not(cogwheel):
+    tight = cogwheel.folder / "tight.toml"
+    tight.write_text(MACHINE)
+    words = ["small.toml", "--ranks", 4, "--machine", "tight.toml", "--set", "training.micro_batches=2"]
+    needed = layouts(said(cogwheel, *words))["data 2, context 2"]["bytes"]
+    tight.write_text(MACHINE.replace("memory = 1e9", f"memory = {needed - 1}.0"))
+    done = cogwheel("train", *words, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "4 ranks of nodes of two" in done.stdout and "no: tensor" in done.stdout
+    assert "  data 4: training.micro_batches: expected a multiple of 4, got 2\n" in done.stdout
+    assert "  data 2, context 2: memory: expected at most " in done.stdout
+
+
+def test_layouts_of_this_machine_are_measured(cogwheel):
+    done = cogwheel("bench", "network", "--ranks", 2, "--seconds", 0, "--out", "network.toml")
+    assert done.returncode == 0, done.stderr
+    assert "64 MiB" in done.stdout and "[network.within_node]" in (cogwheel.folder / "network.toml").read_text()
+    found = said(cogwheel, "small.toml", "--ranks", 2, "--machine", "network.toml", "--set", "training.micro_batches=4")
+    data = layouts(found)["data 2"]
+    assert data["runs"] and data["computation_seconds"] == pytest.approx(2 * found["slice_seconds"] + found["rest_seconds"])
+    assert data["communication_seconds"] > 0 and data["memory"]["program"] > 100e6
+
+
+@pytest.mark.parametrize(
+    ("words", "machine", "message"),
+    [
+        ([], MACHINE.replace("devices_per", "device_per"), "machine.toml: key: expected devices_per_node (the nearest of 4 names), got device_per_node"),
+        ([], MACHINE.replace("1e12", "-1"), "machine.toml: device: flops_per_second: expected at least 1e+06, got -1"),
+        ([], MACHINE.split("[network.between")[0], "machine.toml: network.between_nodes: expected latency and bandwidth, for 4 ranks on nodes of 2, got none"),
+        ([], "[device", "machine.toml: expected TOML, got Error while parsing table header: encountered end-of-file (line 1)"),
+        (["--ranks", 3], MACHINE, "--ranks: expected a number of ranks that can share the step, got 3 (data 3: ranks that share a batch: expected a power of two, as their sums are a binary tree, got 3)"),
+        (["--set", "task.name=images"], MACHINE, "--machine: device: expected a language model, whose work is counted, got task images"),
+    ],
+)  # fmt: skip
+def test_refusals_of_layouts_are_one_line(cogwheel, words, machine, message):
+    (cogwheel.folder / "machine.toml").write_text(machine)
+    config = "small.toml"
+    if "task.name=images" in words:
+        config, words = "other.toml", [*words, "--set", "training.micro_batches=8"]
+        (cogwheel.folder / config).write_text("[training]\nsteps = 10\nbatch = 8\n")
+    done = cogwheel("train", config, "--dry-run", "--machine", "machine.toml", *(words if "--ranks" in words else ["--ranks", 4, *words]))
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"cogwheel: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "--ranks: expected 2 or more, unless a launcher has started them, got none"),
+        (["--ranks", 3], "ranks: expected a power of two, as their sums are a binary tree, got 3"),
+        (["--ranks", 2, "--seconds", -1], "--seconds: expected at least 0, got -1"),
+    ],
+)
+def test_refusals_of_the_network_are_one_line(cogwheel, words, message):
+    done = cogwheel("bench", "network", *words)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"cogwheel: {message}\n")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--json"], "--json: expected --dry-run with it, got none"),
+        (["--machine", "machine.toml"], "--machine: expected --dry-run with it, got none"),
         (["--dry-run", "--out", "run"], "--out: expected no --dry-run, which writes nothing, got run"),
         (["--dry-run", "--overwrite"], "--overwrite: expected no --dry-run, which writes nothing, got both"),
     ],

@@ -17,6 +17,9 @@
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/number_option.h"
 #include "cogwheel/cli/operator_times.h"
+#include "cogwheel/cli/rank_processes.h"
+#include "cogwheel/cli/ranks.h"
+#include "cogwheel/cli/verbs/bench_network.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/process/environment_python.h"
 #include "cogwheel/core/process/process.h"
@@ -45,7 +48,7 @@ struct Steps {
   std::vector<std::string> assignments;
   runs::RandomItems items;
   std::int64_t beam = 0;  // 0: training steps
-  std::int64_t threads = 0;
+  std::int64_t threads = 0, ranks = 0;
   std::string saved;         // file of the first weights and batches; empty: none
   std::int64_t batches = 0;  // that are saved
   bool operators = false;    // says what each of a step took
@@ -66,6 +69,7 @@ void answer_lines(std::int64_t parameters, bool with_operators, const std::funct
 }
 
 void make_steps(Steps& steps) {
+  if (ran_as_ranks(steps.ranks)) return;
   if (steps.threads > 0) at::set_num_threads(static_cast<int>(steps.threads));
   register_definitions(steps.definitions);
   steps.config.training.steps = runs::steps_range.max;
@@ -78,7 +82,8 @@ void make_steps(Steps& steps) {
     return;
   }
   const auto task = runs::make_random_task(steps.config, steps.items);
-  runs::TrainingRun run(steps.config.model, steps.config.training, task);
+  runs::TrainingRun run(steps.config.model, steps.config.training, task, &ranks());
+  expect_all_ready(/*last=*/true);
   if (!steps.saved.empty()) runs::save_start(run, steps.batches, steps.saved);
   answer_lines(runs::parameter_count(run.model_options()), steps.operators, [&] { return run.step(); });
 }
@@ -88,14 +93,18 @@ void make_steps(Steps& steps) {
 void add_bench_command(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("bench", "Time kernels and training against PyTorch's, in one run (`bench --help`)");
+  add_bench_network_command(*command);
   command->prefix_command();
   command->set_help_flag();  // the benchmarks print their own help
-  command->callback([command] { hand_over(command->remaining()); });
+  command->callback([command] {
+    if (command->get_subcommands().empty()) hand_over(command->remaining());
+  });
 }
 
 void add_bench_steps_command(CLI::App& app) {
   const auto steps = std::make_shared<Steps>();
-  CLI::App* command = app.add_subcommand("bench-steps", "Steps on random items for `bench training` and `bench beam`");
+  CLI::App* command =
+      app.add_subcommand("bench-steps", "Steps on random items for `bench training`, `bench scale` and `bench beam`");
   command->group("");  // hidden from --help
   constexpr Range<std::int64_t> any_count{0, 1 << 30}, some{1, 1 << 20};
   command->add_option("--set", steps->assignments);
@@ -104,6 +113,7 @@ void add_bench_steps_command(CLI::App& app) {
   add_number(*command, "--beam", steps->beam, any_count, "");
   command->add_option("--save", steps->saved);
   add_number(*command, "--batches", steps->batches, any_count, "");
+  add_ranks_option(*command, steps->ranks, "that share a step");
   add_number(*command, "--threads", steps->threads, Range<std::int64_t>{0, 1 << 12}, "");
   command->add_flag("--operators", steps->operators);
   add_definition_options(*command, steps->definitions);

@@ -16,6 +16,7 @@
 #include "cogwheel/cli/task_files.h"
 #include "cogwheel/cli/training.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/runs/training/run_changes.h"
 #include "cogwheel/tasks/task_files.h"
@@ -25,7 +26,7 @@ namespace fs = std::filesystem;
 namespace {
 
 struct TrainArguments {
-  std::string config, out;
+  std::string config, out, machine;
   std::vector<std::string> text, corpus, assignments;
   TaskFiles files;
   bool overwrite = false, resume = false, dry_run = false, json = false;
@@ -53,12 +54,15 @@ void expect_not_set_twice(const TrainArguments& arguments) {
 // What is for a dry run alone, and what it has no use for.
 void expect_use(const TrainArguments& arguments) {
   if (arguments.json && !arguments.dry_run) throw UsageError(expected_got("--json", "--dry-run with it", "none"));
+  if (!arguments.machine.empty() && !arguments.dry_run)
+    throw UsageError(expected_got("--machine", "--dry-run with it", "none"));
   if (!arguments.dry_run) return;
   if (!arguments.out.empty())
     throw UsageError(expected_got("--out", "no --dry-run, which writes nothing", arguments.out));
   if (arguments.overwrite) throw UsageError(expected_got("--overwrite", "no --dry-run, which writes nothing", "both"));
   if (arguments.resume) throw UsageError(expected_got("--resume", "no --dry-run, which writes nothing", "both"));
-  if (arguments.ranks > 0) throw UsageError(expected_got("--ranks", "no --dry-run, which trains nothing", "both"));
+  if (ranks().count() > 1)
+    throw UsageError(expected_got("--dry-run", "one process", fmt::format("{} ranks", ranks().count())));
 }
 
 // Goes on with the run of --out, which has the very configuration.
@@ -93,8 +97,13 @@ void train(const TrainArguments& arguments) {
   }
   add_task_files(arguments.files, config.task);
   if (arguments.dry_run) {
-    const auto [task, knows_data] = dry_run_task(config);
-    return dry_run(task->completed(config), task, {arguments.json, knows_data});
+    DryRunOptions options{.json = arguments.json, .ranks = arguments.ranks, .machine_file = arguments.machine};
+    if (!arguments.machine.empty())
+      options.machine = runs::parse_machine(read_file(arguments.machine), arguments.machine);
+    const DryRunTask made = dry_run_task(config);
+    options.knows_data = made.knows_data;
+    options.data_bytes = made.bytes;
+    return dry_run(made.task->completed(config), made.task, options);
   }
   if (ran_as_ranks(arguments.ranks)) return;
   const auto task = runs::make_task(config);
@@ -144,7 +153,11 @@ void add_train_command(CLI::App& app) {
   add_ranks_option(*command, arguments->ranks,
                    "that train together, a power of two; training.micro_batches is a multiple of it");
   command->add_flag("--dry-run", arguments->dry_run,
-                    "train nothing: say what it would take, parameters, memory, work, speed, days");
+                    "train nothing: say what it would take, parameters, memory, work, speed, days; with --ranks, of "
+                    "each layout over so many");
+  command
+      ->add_option("--machine", arguments->machine, "of --dry-run: a TOML file that says what devices and network do")
+      ->type_name("FILE");
   command->add_flag("--json", arguments->json, "of --dry-run: as JSON");
   add_definition_options(*command, arguments->definitions);
   command->callback([arguments] { train(*arguments); });

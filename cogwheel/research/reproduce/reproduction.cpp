@@ -6,7 +6,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/research/labs/labs.h"
-#include "cogwheel/research/reproduce/strict_table.h"
+#include "cogwheel/runs/configuration/strict_table.h"
 #include "cogwheel/runs/configuration/toml_text.h"
 
 namespace cogwheel::reproduce {
@@ -40,7 +40,7 @@ std::string value_text_of(const toml::node& node) {
 
 LabExperiment parse_lab_experiment(std::string_view text, const std::string& name, const std::string& what) {
   const toml::table given = runs::parse_toml(text, what);
-  StrictTable keys(given, what);
+  runs::StrictTable keys(given, what);
   const std::string name_of_lab = keys.text("lab").value_or(""), section = keys.text("section").value_or("");
   const std::vector<std::string> items = keys.texts("items");
   const toml::table* const parameters = keys.table("parameters");

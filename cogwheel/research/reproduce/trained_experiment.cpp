@@ -10,7 +10,7 @@
 #include "cogwheel/compare/plan/plan.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
-#include "cogwheel/research/reproduce/strict_table.h"
+#include "cogwheel/runs/configuration/strict_table.h"
 #include "cogwheel/runs/configuration/toml_text.h"
 #include "cogwheel/runs/configuration/training_options.h"
 
@@ -91,7 +91,7 @@ NumberOfRow read_number(const std::string& text, double at, const std::string& w
 }
 
 SourceTable read_source_table(const TrainedExperiment& experiment, const toml::table& given, const std::string& what) {
-  StrictTable keys(given, what);
+  runs::StrictTable keys(given, what);
   SourceTable table{.caption = keys.required_text("caption"),
                     .columns = keys.texts("columns"),
                     .digits = static_cast<int>(keys.whole("digits", {0, 12}).value_or(2))};
@@ -110,7 +110,7 @@ SourceTable read_source_table(const TrainedExperiment& experiment, const toml::t
                                         places.empty() ? 1 : share(places[column], keys.what("at")),
                                         keys.what("measures")));
   for (const toml::table* each : keys.tables("rows")) {
-    StrictTable row(*each, keys.what("rows"));
+    runs::StrictTable row(*each, keys.what("rows"));
     SourceTable::Row read{.name = row.required_text("name"), .variant = row.text("variant").value_or(""), .values = {}};
     for (const double value : row.numbers("values"))
       read.values.push_back(std::isnan(value) ? std::nullopt : std::optional(value));  // nan: the source has none
@@ -127,7 +127,7 @@ SourceTable read_source_table(const TrainedExperiment& experiment, const toml::t
 }
 
 Source read_source(const TrainedExperiment& experiment, const toml::table& given, const std::string& what) {
-  StrictTable keys(given, what);
+  runs::StrictTable keys(given, what);
   Source source{.document = keys.required_text("document"),
                 .place = keys.required_text("place"),
                 .items = keys.texts("items"),
@@ -142,7 +142,7 @@ Source read_source(const TrainedExperiment& experiment, const toml::table& given
 }
 
 // below = 0, above = 0, equal = 0.02, or crosses = "upwards".
-void read_relation(StrictTable& keys, Claim& claim) {
+void read_relation(runs::StrictTable& keys, Claim& claim) {
   int given = 0;
   for (const auto& [key, relation] :
        {std::pair{"below", Relation::below}, {"above", Relation::above}, {"equal", Relation::equal}})
@@ -169,8 +169,8 @@ void read_relation(StrictTable& keys, Claim& claim) {
 }
 
 Claim read_claim(const TrainedExperiment& experiment, const toml::table& given, const std::string& file) {
-  const std::string id = StrictTable(given, file + ": claim").required_text("id");
-  StrictTable keys(given, file + ": claim " + id);
+  const std::string id = runs::StrictTable(given, file + ": claim").required_text("id");
+  runs::StrictTable keys(given, file + ": claim " + id);
   Claim claim{.id = keys.required_text("id"),
               .says = keys.required_text("says"),
               .row = keys.required_text("row"),
@@ -192,7 +192,7 @@ Claim read_claim(const TrainedExperiment& experiment, const toml::table& given, 
 }
 
 RequestedStudy read_study(const TrainedExperiment& experiment, const toml::table& given, const std::string& what) {
-  StrictTable keys(given, what);
+  runs::StrictTable keys(given, what);
   const std::string name = keys.required_text("name");
   const inspect::StudyEntry& entry = inspect::find_study(name, keys.what("name"));
   if (requested_study(experiment, name) != nullptr)
@@ -204,7 +204,7 @@ RequestedStudy read_study(const TrainedExperiment& experiment, const toml::table
   return study;
 }
 
-std::vector<std::int64_t> read_widths(StrictTable& keys) {
+std::vector<std::int64_t> read_widths(runs::StrictTable& keys) {
   std::vector<std::int64_t> widths;
   for (const double width : keys.numbers("widths")) {
     if (width != std::floor(width) || !compare::widths_range.holds(static_cast<std::int64_t>(width)))
@@ -216,7 +216,7 @@ std::vector<std::int64_t> read_widths(StrictTable& keys) {
 }
 
 Scale read_scale(const toml::table& given, const std::string& what) {
-  StrictTable keys(given, what);
+  runs::StrictTable keys(given, what);
   constexpr Range<std::int64_t> counts{0, std::int64_t{1} << 50};
   Scale scale{.seeds = keys.whole("seeds", compare::seeds_range).value_or(3),
               .steps = keys.whole("steps", runs::steps_range).value_or(0),
@@ -233,7 +233,7 @@ Scale read_scale(const toml::table& given, const std::string& what) {
 }
 
 TrainedExperiment::Comparison read_comparison(const toml::table& given, const std::string& what) {
-  StrictTable keys(given, what);
+  runs::StrictTable keys(given, what);
   const auto text = [&](std::string_view key) { return keys.text(key).value_or(""); };
   TrainedExperiment::Comparison comparison{.task = text("task"),
                                            .preset = text("preset"),
@@ -276,7 +276,7 @@ bool has_variants(std::string_view toml, const std::string& what) {
 
 TrainedExperiment parse_trained_experiment(std::string_view text, const std::string& name, const std::string& what) {
   const toml::table given = runs::parse_toml(text, what);
-  StrictTable keys(given, what);
+  runs::StrictTable keys(given, what);
   TrainedExperiment experiment{.name = name,
                                .title = keys.required_text("title"),
                                .question = keys.required_text("question"),

@@ -116,6 +116,14 @@ std::int64_t StepMemory::bytes() const {
   return sum;
 }
 
+// Of operators, and freed memory whose place nothing fits (cli/allocator.h keeps it): fitted to the peaks of steps of
+// five models of 5 to 141 million parameters in float32 and bfloat16 on an AMD EPYC.
+std::int64_t StepBytes::libraries() const {
+  constexpr std::int64_t of_libraries = 64 << 20;
+  constexpr double of_slice = 0.15;
+  return of_libraries + static_cast<std::int64_t>(of_slice * static_cast<double>(activations + logits));
+}
+
 std::int64_t gradient_buffers(std::int64_t slices) {
   return std::max<std::int64_t>(1, std::bit_width(static_cast<std::uint64_t>(slices)) - 1);
 }
@@ -144,25 +152,27 @@ StepMemory step_memory(const RunConfig& config, const Task& task) {
     memory.unknown = message.substr(0, message.find(": ")) + " has no shapes without numbers";
     pass.gradients = of_weights.learned;
   }
+  memory.learned = of_weights.learned;
+  memory.held = {.weights = weights,
+                 .moments = of_weights.moments,
+                 .average = config.training.ema > 0 ? weights : 0,
+                 .gradients = slices > 1 ? buffers * of_weights.learned : pass.gradients,
+                 .activations = pass.activations,
+                 .logits = pass.logits};
   const auto add = [&](const char* name, std::string reason, std::int64_t bytes) {
     if (bytes > 0) memory.parts.push_back({name, std::move(reason), bytes});
   };
-  add("weights", "four bytes each", weights);
+  add("weights", "four bytes each", memory.held.weights);
   add("moments", config.training.optimizer == "muon" ? "one of Muon, two of AdamW" : "two of AdamW for each weight",
-      of_weights.moments);
-  if (config.training.ema > 0) add("average of the weights", "training.ema", weights);
+      memory.held.moments);
+  add("average of the weights", "training.ema", memory.held.average);
   add("gradients",
       slices > 1 ? fmt::format("for the sum over {} slices, {} times the weights", slices, buffers)
                  : "those that are there when most memory is used",
-      slices > 1 ? buffers * of_weights.learned : pass.gradients);
-  add("activations of a slice", "what the backward pass reads, and what it makes", pass.activations);
-  add("logits of a slice", "with their gradient", pass.logits);
-  // What operators need within themselves, and freed memory whose place nothing fits (cli/allocator.h keeps it): fitted
-  // to the peaks of steps of five models of 5 to 141 million parameters in float32 and bfloat16 on an AMD EPYC.
-  constexpr std::int64_t of_libraries = 64 << 20;
-  constexpr double of_slice = 0.15;
-  add("libraries and allocator", "64 MiB and 15 % of a slice, as measured on a few models",
-      of_libraries + static_cast<std::int64_t>(of_slice * static_cast<double>(pass.activations + pass.logits)));
+      memory.held.gradients);
+  add("activations of a slice", "what the backward pass reads, and what it makes", memory.held.activations);
+  add("logits of a slice", "with their gradient", memory.held.logits);
+  add("libraries and allocator", "64 MiB and 15 % of a slice, as measured on a few models", memory.held.libraries());
   return memory;
 }
 

@@ -15,8 +15,19 @@ struct MemoryPart {
   std::int64_t bytes = 0;
 };
 
+// What is held at the largest moment of a step, in bytes.
+struct StepBytes {
+  std::int64_t weights = 0, moments = 0, average = 0;
+  std::int64_t gradients = 0;                // of all buffers
+  std::int64_t activations = 0, logits = 0;  // of a slice
+  // What operators need within themselves, and what the allocator keeps.
+  std::int64_t libraries() const;
+};
+
 // Parts of the largest moment of a step; what the program itself takes (libraries, data) is not among them.
 struct StepMemory {
+  StepBytes held = {};
+  std::int64_t learned = 0;  // bytes of one gradient of all that learns
   std::vector<MemoryPart> parts = {};
   std::string unknown = {};    // why what a slice needs is not known: an operator that has no shapes without numbers
   std::int64_t bytes() const;  // of the parts: more, where something is not known

@@ -236,6 +236,7 @@ std::optional<double> TrainingRun::differentiate(const Batch& batch, const std::
   StepOfRank here{.stopped = false, .seconds = 0, .losses = losses_of_slices(batch, stop, sum, exchange)};
   here.stopped = std::ssize(here.losses) < own && (here.losses.empty() || std::isfinite(here.losses.back()));
   here.seconds = seconds_since(start) - exchange.waited();
+  slices_seconds_ += here.seconds;
   exchange.finish();
   double value = 0, slowest = 0;
   bool stopped = false;

@@ -124,6 +124,7 @@ class TrainingRun {
   std::int64_t steps_done() const { return progress_.steps_done; }
   std::int64_t tokens() const { return progress_.tokens; }
   double seconds() const { return progress_.seconds; }                        // of training steps
+  double slices_seconds() const { return slices_seconds_; }                   // of which this process's slices took
   double evaluation_seconds() const { return progress_.evaluation_seconds; }  // of measures and statistics
   double last_train_loss() const { return progress_.last_train_loss; }
   // Measures of the last evaluation; after the last step, over everything that is evaluated. Empty before the first.
@@ -181,6 +182,7 @@ class TrainingRun {
   std::unique_ptr<WeightAverage> average_;  // null: none
   SpikeWatch watch_;
   Progress progress_;
+  double slices_seconds_ = 0;                                                     // in this process
   double update_over_weight_ = 0;                                                 // of the last step that was measured
   mutable std::optional<std::map<std::string, std::string>> tokenizer_metadata_;  // once one was saved
   std::string problem_;

@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: ``cogwheel bench attention``, ``decode``, ``alignment``, ``training``, ``generation``, ``beam``."""
+"""The command line of the benchmarks: ``cogwheel bench attention``, ``decode``, ``alignment``, ``training``, ``scale``, ``generation``, ``beam``."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ if __name__ == "__main__":
 import torch
 
 import cogwheel
-from cogwheel.bench import alignment, attention, decode, eager, generation, operators, recurrent, training
+from cogwheel.bench import alignment, attention, decode, eager, generation, operators, recurrent, scale, training
 from cogwheel.bench.chart import bars, page
 from cogwheel.bench.machine import description, product_peak
 from cogwheel.bench.timing import Timing
@@ -29,7 +29,7 @@ MECHANISMS = ["softmax", "cog", "differential", "sigmoid", "softmax_off_by_one"]
 
 # The allowed range of each numeric option.
 RANGES = {
-    "batch": (1, 2**16), "heads": (1, 2**12), "group": (1, 2**10), "lengths": (1, 2**24), "steps": (1, 2**12),
+    "batch": (1, 2**16), "heads": (1, 2**12), "group": (1, 2**10), "lengths": (1, 2**24), "ranks": (1, 2**10), "threads": (1, 2**12), "steps": (1, 2**12),
     "tokens": (1, 2030), "turns": (1, 100), "source": (1, 2**16), "width": (8, 1024), "beams": (1, 1000),
 }  # fmt: skip
 MAX_SECONDS = 86_400
@@ -44,8 +44,9 @@ def parser() -> argparse.ArgumentParser:
     whole = Parser(
         prog="cogwheel bench",
         description="Times Cogwheel and its peers in one run, taking turns; prints ratios of minimum times.",
+        epilog="`cogwheel bench network` is a command of its own: how fast ranks exchange (`cogwheel bench network --help`).",
     )
-    kinds = whole.add_subparsers(dest="kind", required=True, metavar="attention|decode|alignment|training|generation|beam")
+    kinds = whole.add_subparsers(dest="kind", required=True, metavar="attention|decode|alignment|training|scale|generation|beam")
 
     def add(name: str, summary: str) -> argparse.ArgumentParser:
         kind = kinds.add_parser(
@@ -99,6 +100,12 @@ def parser() -> argparse.ArgumentParser:
     of_training.add_argument("--precision", nargs="+", choices=["fp32", "bf16"], default=["fp32", "bf16"])
     of_training.add_argument("--compile", action="store_true", help="with torch.compile as another peer (minutes)")
     of_training.add_argument("--operators", action="store_true", help="instead: each operator of Cogwheel's step beside what the machine allows")
+
+    of_scale = add("scale", "What ranks add to a step, beside DistributedDataParallel with ZeroRedundancyOptimizer.")
+    of_scale.set_defaults(seconds=60.0)
+    of_scale.add_argument("--sizes", nargs="+", choices=scale.SHAPES, default=list(scale.SHAPES), metavar="SIZE", help="layers x width: " + ", ".join(scale.SHAPES))
+    of_scale.add_argument("--ranks", type=int, default=2, help="processes, a power of two")
+    of_scale.add_argument("--threads", type=int, default=1, help="of each process")
 
     of_generation = add("generation", "Texts of a model in Llama's form against `generate` of transformers on equal weights.")
     of_generation.set_defaults(seconds=60.0)
@@ -320,6 +327,27 @@ def bench_training(arguments: argparse.Namespace) -> list[dict[str, object]]:
     return results
 
 
+def bench_scale(arguments: argparse.Namespace) -> list[dict[str, object]]:
+    if arguments.mechanisms:
+        refuse(f"bench: mechanisms: expected none, the model has softmax, got {' '.join(arguments.mechanisms)}")
+    if arguments.ranks & (arguments.ranks - 1):
+        refuse(f"bench: ranks: expected a power of two, got {arguments.ranks}")
+    print(f"{arguments.ranks} ranks of {arguments.threads} thread{'s' if arguments.threads > 1 else ''}, fp32. Share: time of a step without exchange over that with it.")
+    results = []
+    for size in arguments.sizes:
+        shape = scale.SHAPES[size]
+        if shape.batch % arguments.ranks:
+            refuse(f"bench: ranks: expected a divisor of the batch of {shape.batch}, got {arguments.ranks}")
+        timings = scale.measure(shape, arguments.ranks, arguments.threads, seconds=arguments.seconds)
+        print(f"\n{shape.describe()}\n  {'':28}{'ms':>9}{'medians':>10}{'share':>8}")
+        for name, alone in ((scale.OURS, scale.OURS_ALONE), (scale.PEER, scale.PEER_ALONE)):
+            for each in (alone, name):
+                more = {"size": size, "ranks": arguments.ranks, "threads": arguments.threads, "share": timings[alone].min / timings[each].min}
+                results.append(row(each, timings[each], timings[scale.PEER], **more))
+                print(f"  {each:28}{1e3 * timings[each].min:9.1f}{1e3 * timings[each].median:10.1f}{more['share']:8.3f}", flush=True)
+    return results
+
+
 def bench_operators(
     arguments: argparse.Namespace, shape: training.AnyShape, names: list[str], definitions: list[str]
 ) -> list[dict[str, object]]:
@@ -435,6 +463,7 @@ def main(words: list[str] | None = None) -> None:
         "decode": bench_decode,
         "alignment": bench_alignment,
         "training": bench_training,
+        "scale": bench_scale,
         "generation": bench_generation,
         "beam": bench_beam,
     }

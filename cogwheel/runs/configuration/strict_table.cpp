@@ -1,4 +1,4 @@
-#include "cogwheel/research/reproduce/strict_table.h"
+#include "cogwheel/runs/configuration/strict_table.h"
 
 #include <cmath>
 #include <sstream>
@@ -6,7 +6,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 
-namespace cogwheel::reproduce {
+namespace cogwheel::runs {
 namespace {
 
 std::string type_text(const toml::node& node) {
@@ -107,4 +107,4 @@ void StrictTable::finish() const {
           expected_got(what_ + ": key", expected_names(key.str(), {asked_.begin(), asked_.end()}), key.str()));
 }
 
-}  // namespace cogwheel::reproduce
+}  // namespace cogwheel::runs

@@ -12,7 +12,7 @@
 
 #include "cogwheel/core/range.h"
 
-namespace cogwheel::reproduce {
+namespace cogwheel::runs {
 
 inline constexpr Range<double> finite_numbers{.min = std::numeric_limits<double>::lowest(),
                                               .max = std::numeric_limits<double>::max()};
@@ -50,4 +50,4 @@ class StrictTable {
   std::set<std::string> asked_ = {};
 };
 
-}  // namespace cogwheel::reproduce
+}  // namespace cogwheel::runs

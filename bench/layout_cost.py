@@ -1,0 +1,197 @@
+"""What `cogwheel train --dry-run --ranks N` says of data parallel ranks, beside what they take.
+
+    unshare --net --mount python bench/layout_cost.py FOLDER [--models small,medium] [--ranks 2,4] [--links loopback,200mbit]
+
+Ranks of one thread on this machine, over the loopback interface and between hosts, which are network namespaces whose links a token
+bucket slows (tests/python/hosts.py; needs root). For each link and number of ranks `cogwheel bench network` measures the network;
+then for each model come a forecast, of that network and of a slice on one rank, and a run. A step is the least of a run's, the
+forecast is of the least of its steps too; memory is the peak of the largest rank. Prints a table and writes FOLDER/found.json.
+"""
+
+import argparse
+import contextlib
+import itertools
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "tests" / "python")]
+import hosts  # noqa: E402
+
+EXECUTABLE = ROOT / "build" / "cogwheel" / "cli" / "cogwheel"
+CONFIG = """
+name = "{name}"
+[model]
+form = "gpt"
+mechanism = "softmax"
+context = 256
+layers = {layers}
+heads = {heads}
+width = {width}
+[training]
+steps = 1000
+batch = {batch}
+micro_batches = 8
+report_every = 1
+evaluate_every = 0
+"""
+# 0.8, 10.7 and 85 million parameters.
+MODELS = {
+    "small": {"layers": 4, "heads": 4, "width": 128, "batch": 32, "steps": 40},
+    "medium": {"layers": 6, "heads": 6, "width": 384, "batch": 16, "steps": 8},
+    "large": {"layers": 12, "heads": 12, "width": 768, "batch": 8, "steps": 4},
+}
+PORT = iter(range(29600, 29900))
+
+
+def environment():
+    """As `--ranks` gives it to each rank (cli/rank_processes.cpp), for ranks that are started here."""
+    allocator = re.search(r"\S*libmimalloc\S* => (\S+)", subprocess.run(["ldd", EXECUTABLE], capture_output=True, text=True, check=True).stdout)[1]
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+    return {
+        "OMP_NUM_THREADS": "1",
+        "OMP_WAIT_POLICY": "passive",
+        "COGWHEEL_OPERATORS": str(ROOT / "build/cogwheel/ops/libcogwheel_ops.so"),
+        "COGWHEEL_PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT / "python"),
+        "LD_PRELOAD": allocator,
+        "MIMALLOC_RESERVE_OS_MEMORY": f"{memory // 8}MiB",
+    }
+
+
+def plain():
+    """Without what only ranks need that are started here."""
+    return {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "MIMALLOC_RESERVE_OS_MEMORY")}
+
+
+def command(*words):
+    """Of the executable, in this process's network, with one thread."""
+    done = subprocess.run([EXECUTABLE, *map(str, words)], capture_output=True, text=True, env=plain())
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def children(process):
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if parent == process:
+            found.append(int(path.parent.name))
+    return found
+
+
+def peak(process):
+    try:
+        return 1024 * int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{process}/status").read_text())[1])
+    except (OSError, TypeError):
+        return 0
+
+
+def steps_of(folder):
+    metrics = folder / "metrics.jsonl"
+    lines = metrics.read_text().splitlines() if metrics.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def place(processes):
+    """Each on a core of its own, or on one that as few as possible share, which the system does by itself where nothing else runs."""
+    for number, process in enumerate(processes):
+        for task in pathlib.Path(f"/proc/{process}/task").glob("*"):
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setaffinity(int(task.name), {number % os.cpu_count()})
+
+
+def watched(processes, ranks, folder, steps):
+    """Ends them after so many steps; gives the largest peak of a rank."""
+    most = 0
+    placed = []
+    while len(steps_of(folder)) < steps and all(process.poll() is None for process in processes):
+        if len(found := ranks()) > len(placed):
+            place(placed := found)
+        most = max([most, *map(peak, found)])
+        time.sleep(0.02)
+    assert len(steps_of(folder)) >= steps, processes[0].communicate()[1]
+    for process in processes:
+        process.send_signal(signal.SIGTERM)
+    for process in processes:
+        process.communicate()
+    return most
+
+
+def run(words, count, link, folder, steps):
+    shutil.rmtree(folder, ignore_errors=True)
+    if link == "loopback":
+        process = subprocess.Popen([EXECUTABLE, *words, "--ranks", str(count)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=plain())
+        most = watched([process], lambda: children(process.pid), folder, steps)
+    else:
+        processes = hosts.start(words, next(PORT), count)
+        most = watched(processes, lambda: [process.pid for process in processes], folder, steps)
+    lines = steps_of(folder)[:steps]
+    seconds = [line["seconds"] for line in lines]
+    times = [after - before for before, after in itertools.pairwise(seconds)]
+    exchange = [line["exposed_communication_seconds"] for line in lines[1:]]
+    return {"step": min(times), "all_steps": times, "exchange": min(exchange), "memory": most}
+
+
+def measured_network(folder, count, link):
+    path = folder / f"network-{link}-{count}.toml"
+    words = ["bench", "network", "--seconds", "1", "--out", str(path)]
+    if link == "loopback":
+        command(*words, "--ranks", count)
+    else:
+        assert not any(found["code"] for found in hosts.ended(hosts.start(words, next(PORT), count)))
+    return path
+
+
+def forecast(config, count, network):
+    found = json.loads(command("train", config, "--dry-run", "--json", "--ranks", count, "--machine", network))
+    [layout] = [each for each in found["layouts"] if each["runs"]]
+    return {"step": layout["step_seconds"], "exchange": layout["communication_seconds"], "memory": layout["bytes"], "parts": layout["memory"]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path)
+    for name, given in (("models", ",".join(MODELS)), ("ranks", "2,4"), ("links", "loopback,1gbit,200mbit")):
+        parser.add_argument(f"--{name}", default=given)
+    arguments = parser.parse_args()
+    folder = arguments.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ.update(environment())
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    hosts.make_hosts()
+    found = []
+    print(f"{'link':10}{'ranks':>6} {'model':8}{'step':>9}{'said':>9}{'ratio':>7}{'exchange':>10}{'said':>9}{'MiB':>7}{'said':>7}{'ratio':>7}{'load':>6}")
+    for link in arguments.links.split(","):
+        if link != "loopback":
+            hosts.slow(link)
+        for count in map(int, arguments.ranks.split(",")):
+            network = measured_network(folder, count, link)
+            for name in arguments.models.split(","):
+                config, out = folder / f"{name}.toml", folder / f"{name}-{link}-{count}"
+                config.write_text(CONFIG.format(name=name, **MODELS[name]))
+                said = forecast(config, count, network)
+                took = run(["train", str(config), "--out", str(out)], count, link, out, MODELS[name]["steps"])
+                load = os.getloadavg()[0]
+                found.append({"link": link, "ranks": count, "model": name, "said": said, "took": took, "load": load})
+                print(
+                    f"{link:10}{count:6} {name:8}{took['step']:9.3f}{said['step']:9.3f}{said['step'] / took['step']:7.2f}"
+                    f"{took['exchange']:10.3f}{said['exchange']:9.3f}{took['memory'] / 2**20:7.0f}{said['memory'] / 2**20:7.0f}"
+                    f"{said['memory'] / took['memory']:7.2f}{load:6.1f}",
+                    flush=True,
+                )
+    (folder / "found.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

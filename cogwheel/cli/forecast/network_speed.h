@@ -1,0 +1,35 @@
+// How fast ranks exchange: `bench network`, and what forecasts of layouts take where no file says it.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cogwheel/distributed/ranks.h"
+#include "cogwheel/runs/forecast/machine.h"
+
+namespace cogwheel::cli {
+
+struct NetworkSpeed {
+  struct Sum {
+    std::int64_t bytes;
+    double seconds;  // the least of several, each the slowest rank's
+  };
+
+  std::int64_t ranks = 1, nodes = 1, threads = 1;  // threads of a rank
+  std::int64_t resident_bytes = 0;                 // of the largest rank, before it has exchanged anything
+  std::vector<Sum> sums = {};                      // smallest first
+  double work_seconds = 0;                         // of a rank's processors, in the largest sum
+
+  std::int64_t ranks_per_node() const { return (ranks + nodes - 1) / nodes; }
+  // Latency from the smallest sum, bandwidth from what the largest takes longer, work from what it takes of processors.
+  runs::Machine machine() const;
+
+  std::string json() const;
+  static NetworkSpeed from_json(const std::string& text);
+};
+
+// Collective. Sums of gradients, distributed::Ranks::add, of 1 KiB to 64 MiB, each for about so many seconds and at
+// least three times. Ranks of one node are those that a running system has in common.
+NetworkSpeed measure_network(const distributed::Ranks& ranks, double seconds);
+
+}  // namespace cogwheel::cli

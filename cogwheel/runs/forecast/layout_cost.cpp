@@ -1,0 +1,297 @@
+#include "cogwheel/runs/forecast/layout_cost.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <tuple>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/distributed/sum_over_ranks.h"
+#include "cogwheel/pages/html.h"
+
+namespace cogwheel::runs {
+namespace {
+
+using distributed::SumOverRanks;
+
+double real(std::int64_t number) { return static_cast<double>(number); }
+
+// Where the ranks of a group are.
+struct Spread {
+  std::int64_t on_node, groups_of_node;  // of one group, on one node; groups that have ranks there
+  bool leaves_node;
+};
+
+Spread spread_of(const RankGroup& group, const Network& network) {
+  const std::int64_t groups = std::min(group.stride, network.ranks_per_node),
+                     on_node = std::clamp<std::int64_t>(network.ranks_per_node / groups, 1, group.ranks);
+  return {on_node, groups, on_node < group.ranks};
+}
+
+double latency_of(const Spread& spread, const Network& network) {
+  return spread.leaves_node ? network.between.latency : network.within.latency;
+}
+
+// A ring through all nodes crosses from one to the next with one rank of each group.
+double seconds_around_ring(double sent, const Spread& spread, const Network& network) {
+  const double within = spread.on_node > 1 ? sent / network.within.bandwidth : 0,
+               between = spread.leaves_node ? sent * real(spread.groups_of_node) / network.between.bandwidth : 0;
+  return std::max(within, between);
+}
+
+constexpr double bytes_of_number = sizeof(float);  // activations and gradients, whatever training.precision is
+
+// Blocks whose activations are all kept, and those of which only the input is.
+struct KeptBlocks {
+  double whole, input;
+};
+
+KeptBlocks kept_blocks(const TransformerShape& shape) {
+  const std::int64_t again = shape.recompute == 0 ? 0 : shape.layers / shape.recompute;
+  return {real(shape.layers - again), real(again)};
+}
+
+double share_made_again(const TransformerShape& shape) {
+  return kept_blocks(shape).input / std::max(1.0, real(shape.layers));
+}
+
+std::int64_t part(std::int64_t bytes, std::int64_t ranks) { return (bytes + ranks - 1) / ranks; }
+
+// Of a slice, on one of the ranks that share it: the input of a block and of its norms is whole on each tensor rank,
+// the rest is divided.
+std::int64_t shared_activations(std::int64_t activations, const Layout& layout, const StepFacts& facts) {
+  if (!facts.shape) return activations;
+  const KeptBlocks blocks = kept_blocks(*facts.shape);
+  constexpr double of_whole_block = 4;  // two inputs, two norms of them
+  const double undivided =
+      std::min(real(activations), (of_whole_block * blocks.whole + blocks.input) *
+                                      real(facts.tokens_of_slice * facts.shape->width) * bytes_of_number);
+  return static_cast<std::int64_t>((undivided + (real(activations) - undivided) / real(layout.tensor)) /
+                                   real(layout.context));
+}
+
+// Beside activations, of which other sizes are free by then.
+std::int64_t exchange_buffers(std::int64_t bytes) {
+  constexpr std::int64_t under_way = 3;  // buckets: being filled, sent and received, added up
+  return bytes + under_way * std::min(bytes, SumOverRanks::bytes_of_a_bucket);  // and the sums of all
+}
+
+std::vector<MemoryPart> memory_of(const Layout& layout, const StepFacts& facts) {
+  const std::int64_t slices = facts.slices / layout.data, tensor = layout.tensor;
+  const StepBytes& of = slices > 1 ? facts.among : facts.alone;
+  const StepBytes held{.weights = part(of.weights, tensor),
+                       .moments = part(of.moments, tensor * (layout.divides_moments ? layout.copies() : 1)),
+                       .average = part(of.average, tensor),
+                       .gradients = part(slices > 1 ? gradient_buffers(slices) * facts.learned : of.gradients, tensor),
+                       .activations = shared_activations(of.activations, layout, facts),
+                       .logits = part(of.logits, tensor * layout.context)};
+  std::vector<MemoryPart> parts;
+  const auto add = [&](const char* name, std::string reason, std::int64_t bytes) {
+    if (bytes > 0) parts.push_back({name, std::move(reason), bytes});
+  };
+  add("weights", "", held.weights);
+  add("moments", "", held.moments);
+  add("average of the weights", "", held.average);
+  add("gradients", slices > 1 ? fmt::format("for the sum over {} slices", slices) : "", held.gradients);
+  add("activations of a slice", "", held.activations);
+  add("logits of a slice", "", held.logits);
+  if (layout.copies() > 1) add("exchange of gradients", "", exchange_buffers(part(facts.learned, tensor)));
+  add("libraries and allocator", "", held.libraries());
+  add("program", "", facts.program);
+  return parts;
+}
+
+// What tensor ranks sum: after attention and after the feed-forward of each block, forward and backward; the embedding
+// and the input of the head once each (Shoeybi et al., 2019, section 3).
+double seconds_of_tensors(const Layout& layout, const StepFacts& facts, const Network& network) {
+  if (layout.tensor == 1) return 0;
+  const TransformerShape& shape = *facts.shape;
+  const double bytes = real(facts.tokens_of_slice * shape.width) * bytes_of_number / real(layout.context),
+               sums = real(shape.layers) * (4 + 2 * share_made_again(shape)) + 2;
+  return sums * seconds_of_all_reduce(bytes, {layout.tensor, 1}, network);
+}
+
+// Keys and values go around forward, and again with their gradients backward (Liu et al., 2023): nothing is computed
+// meanwhile, here.
+double seconds_of_ring(const Layout& layout, const StepFacts& facts, const Network& network) {
+  if (layout.context == 1) return 0;
+  const TransformerShape& shape = *facts.shape;
+  const double bytes = 2 * real(facts.tokens_of_slice) / real(layout.context) * real(shape.key_heads * shape.head_dim) /
+                       real(layout.tensor) * bytes_of_number;
+  const double hops = real(layout.context - 1) * (2 + share_made_again(shape)) + real(layout.context);
+  return real(shape.layers) * hops * seconds_of_pass(bytes, {layout.context, layout.tensor}, network);
+}
+
+double buckets_of(double bytes) { return std::ceil(bytes / real(SumOverRanks::bytes_of_a_bucket)); }
+
+// What an exchange of gradients adds to a step. It goes on while the last slice goes backward, which takes two thirds
+// of it and makes gradients bucket by bucket; the work of processors, which all compute, cannot be hidden.
+double exposed_seconds(double bytes, double backward, const RankGroup& group, const Network& network) {
+  if (group.ranks == 1) return 0;
+  const Link& link = spread_of(group, network).leaves_node ? network.between : network.within;
+  const double work = sent_in_sum(bytes, group.ranks) * link.work,
+               waiting = std::max(0.0, seconds_of_sum(bytes, group, network) - work), buckets = buckets_of(bytes);
+  return work + std::max(waiting / buckets, waiting - backward * (1 - 1 / buckets));
+}
+
+std::string not_a_multiple(const char* key, std::int64_t of, std::int64_t got) {
+  return expected_got(key, fmt::format("a multiple of {}", of), std::to_string(got));
+}
+
+// Why a number of ranks cannot share it; empty: they can.
+std::string refused_data(std::int64_t ranks, const StepFacts& facts) {
+  if (ranks > 1 && !std::has_single_bit(static_cast<std::uint64_t>(ranks)))
+    return expected_got("ranks that share a batch", "a power of two, as their sums are a binary tree",
+                        std::to_string(ranks));
+  return facts.slices % ranks == 0 ? "" : not_a_multiple("training.micro_batches", ranks, facts.slices);
+}
+
+std::string refused_context(std::int64_t ranks, const StepFacts& facts) {
+  if (ranks == 1) return "";
+  if (!facts.shape) return expected_got("model", "a language model, whose texts can be cut", "another");
+  if (facts.shape->has_state)
+    return expected_got("model.mechanism", "one without a state: what its exchange takes is not counted", "a state");
+  if (!std::has_single_bit(static_cast<std::uint64_t>(ranks)))
+    return expected_got("ranks that share a text", "a power of two", std::to_string(ranks));
+  // Each has a stretch of the first half and one of the second, for equal work under a causal mask.
+  return facts.shape->context % (2 * ranks) == 0 ? ""
+                                                 : not_a_multiple("model.context", 2 * ranks, facts.shape->context);
+}
+
+std::string refused_tensor(std::int64_t ranks, const StepFacts& facts) {
+  if (ranks == 1) return "";
+  if (!facts.shape) return expected_got("model", "a language model, whose heads can be divided", "another");
+  const std::tuple<const char*, std::int64_t> divided[] = {{"model.heads", facts.shape->heads},
+                                                           {"model.key_value_heads", facts.shape->key_heads},
+                                                           {"model.feed_forward", facts.shape->feed_forward},
+                                                           {"model.vocabulary", facts.shape->vocabulary}};
+  for (const auto& [key, count] : divided)
+    if (count % ranks != 0) return not_a_multiple(key, ranks, count);
+  return "";
+}
+
+void refuse(std::vector<Refusal>& refused, const Layout& layout, const std::string& reason, bool too_large = false) {
+  const std::string text = layout.text();
+  if (std::none_of(refused.begin(), refused.end(), [&](const Refusal& each) { return each.layout == text; }))
+    refused.push_back({text, reason, too_large});
+}
+
+}  // namespace
+
+std::string Layout::text() const {
+  std::string text;
+  const auto add = [&](const std::string& more) { text += (text.empty() ? "" : ", ") + more; };
+  if (data > 1) add(fmt::format("data {}", data));
+  if (context > 1) add(fmt::format("context {}", context));
+  if (tensor > 1) add(fmt::format("tensor {}", tensor));
+  if (divides_moments) add("moments divided");
+  return text.empty() ? "one rank" : text;
+}
+
+std::string Layout::missing() const {
+  std::string text;
+  const auto add = [&](bool used, const char* what) {
+    if (used) text += (text.empty() ? "" : ", ") + std::string(what);
+  };
+  add(context > 1, "context");
+  add(tensor > 1, "tensor");
+  add(divides_moments, "moments divided");
+  return text;
+}
+
+double seconds_of_sum(double bytes, const RankGroup& group, const Network& network) {
+  if (group.ranks == 1) return 0;
+  const Spread spread = spread_of(group, network);
+  const double ranks = real(group.ranks), share = bytes / ranks;
+  const double within = share * real(spread.on_node - 1) / network.within.bandwidth,
+               between = share * real((group.ranks - spread.on_node) * spread.on_node * spread.groups_of_node) /
+                         network.between.bandwidth;
+  const double all_to_all = std::max(spread.on_node > 1 ? within : 0, spread.leaves_node ? between : 0);
+  return all_to_all + seconds_around_ring(share * (ranks - 1), spread, network) +
+         buckets_of(bytes) * 2 * (ranks - 1) * latency_of(spread, network);
+}
+
+double sent_in_sum(double bytes, std::int64_t ranks) { return 2 * bytes * real(ranks - 1) / real(ranks); }
+
+double seconds_of_gather(const RankGroup& group, const Network& network) {
+  return real(group.ranks - 1) * latency_of(spread_of(group, network), network);
+}
+
+double seconds_of_all_reduce(double bytes, const RankGroup& group, const Network& network) {
+  if (group.ranks == 1) return 0;
+  const Spread spread = spread_of(group, network);
+  const double hops = 2 * real(group.ranks - 1);
+  return seconds_around_ring(hops / real(group.ranks) * bytes, spread, network) + hops * latency_of(spread, network);
+}
+
+double seconds_of_pass(double bytes, const RankGroup& group, const Network& network) {
+  if (group.ranks == 1) return 0;
+  const Spread spread = spread_of(group, network);
+  return seconds_around_ring(bytes, spread, network) + latency_of(spread, network);
+}
+
+std::int64_t LayoutCost::bytes() const {
+  std::int64_t sum = 0;
+  for (const MemoryPart& each : memory) sum += each.bytes;
+  return sum;
+}
+
+LayoutCost layout_cost(const Layout& layout, const StepFacts& facts, const Network& network) {
+  const double slices = real(facts.slices) / real(layout.data),
+               of_slice = facts.slice_seconds / real(layout.context * layout.tensor);
+  constexpr double backward_share = 2.0 / 3;
+  const RankGroup copies{layout.copies(), layout.tensor}, all{layout.ranks(), 1};
+  LayoutCost cost{.layout = layout, .memory = memory_of(layout, facts)};
+  cost.computation =
+      slices * of_slice + facts.rest_seconds / real(layout.tensor * (layout.divides_moments ? layout.copies() : 1));
+  // Losses are gathered first: their number, then they.
+  cost.communication =
+      2 * seconds_of_gather(all, network) +
+      exposed_seconds(real(facts.learned) / real(layout.tensor), backward_share * of_slice, copies, network) +
+      slices * (seconds_of_tensors(layout, facts, network) + seconds_of_ring(layout, facts, network));
+  return cost;
+}
+
+LayoutForecast layout_forecast(std::int64_t ranks, const StepFacts& facts, const Network& network,
+                               std::optional<std::int64_t> room) {
+  LayoutForecast forecast;
+  const std::int64_t within = std::min(ranks, network.ranks_per_node);
+  for (std::int64_t tensor = 1; tensor <= within; ++tensor) {
+    if (ranks % tensor != 0) continue;
+    if (const std::string reason = refused_tensor(tensor, facts); !reason.empty()) {
+      refuse(forecast.refused, {.tensor = tensor}, reason);
+      continue;
+    }
+    for (std::int64_t context = 1; tensor * context <= within; ++context) {
+      if (ranks % (tensor * context) != 0) continue;
+      const std::int64_t data = ranks / tensor / context;
+      const std::string of_context = refused_context(context, facts), of_data = refused_data(data, facts);
+      if (!of_context.empty()) {
+        refuse(forecast.refused, {.context = context}, of_context);
+        continue;
+      }
+      if (!of_data.empty()) {
+        refuse(forecast.refused, {.data = data}, of_data);
+        continue;
+      }
+      for (const bool divides : {false, true}) {
+        const Layout layout{.data = data, .context = context, .tensor = tensor, .divides_moments = divides};
+        if (divides && layout.copies() == 1) continue;
+        LayoutCost cost = layout_cost(layout, facts, network);
+        if (room && cost.bytes() > *room)
+          refuse(forecast.refused, layout,
+                 expected_got("memory", "at most " + pages::byte_size(*room), pages::byte_size(cost.bytes())),
+                 /*too_large=*/true);
+        else
+          forecast.layouts.push_back(std::move(cost));
+      }
+    }
+  }
+  std::stable_sort(forecast.layouts.begin(), forecast.layouts.end(),
+                   [](const LayoutCost& a, const LayoutCost& b) { return a.step_seconds() < b.step_seconds(); });
+  return forecast;
+}
+
+}  // namespace cogwheel::runs

@@ -1,0 +1,199 @@
+// What layouts cost, against numbers that were computed by hand.
+#include "cogwheel/runs/forecast/layout_cost.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cogwheel/core/error.h"
+
+namespace cogwheel::runs::layout_cost_test {
+namespace {
+
+constexpr double million = 1e6, tolerance = 1e-12;
+
+// Four ranks a node; a millisecond of latency only where a test is about it.
+Network nodes_of_four(double latency = 0) {
+  return {.ranks_per_node = 4, .within = {latency, 1000 * million}, .between = {latency, 100 * million}};
+}
+
+TEST(Exchange, OnOneNodeSendsItsShareTwice) {
+  // 2 MB for each of three others, and as much around the ring: 6 + 6 ms; 2 · 3 hops of 1 ms of each of two buckets.
+  EXPECT_NEAR(seconds_of_sum(8 * million, {4, 1}, nodes_of_four(1e-3)), 0.024, tolerance);
+  EXPECT_NEAR(seconds_of_sum(8 * million, {4, 1}, nodes_of_four()), 0.012, tolerance);
+  EXPECT_EQ(seconds_of_sum(8 * million, {1, 1}, nodes_of_four(1e-3)), 0);
+}
+
+TEST(Exchange, OfANodeSharesWhatLeavesIt) {
+  // Two nodes, shares of 1 MB: four ranks send 4 MB each to the other node, 16 MB at 100 MB/s; the ring crosses with
+  // 7 MB.
+  EXPECT_NEAR(seconds_of_sum(8 * million, {8, 1}, nodes_of_four()), 0.16 + 0.07, tolerance);
+  // Two groups of every second rank, two of each on a node: 2 · 2 · 2 shares of 2 MB, and 2 · 6 MB around.
+  EXPECT_NEAR(seconds_of_sum(8 * million, {4, 2}, nodes_of_four()), 0.16 + 0.12, tolerance);
+  // A group that has one rank of each node, four such groups: 4 shares of 4 MB leave it, and 4 · 4 MB around.
+  EXPECT_NEAR(seconds_of_sum(8 * million, {2, 4}, nodes_of_four()), 0.16 + 0.16, tolerance);
+}
+
+TEST(Exchange, OfEveryBucketHasItsHops) {
+  // 1 GiB: 256 buckets of 4 MiB, two hops each.
+  const Network fast{.ranks_per_node = 2, .within = {1e-3, 1e18}};
+  EXPECT_NEAR(seconds_of_sum(1 << 30, {2, 1}, fast), 0.512, 1e-8);
+}
+
+TEST(Exchange, RingsSendTwiceOrOnce) {
+  // 6 / 4 of 8 MB at 1 GB/s, and six hops.
+  EXPECT_NEAR(seconds_of_all_reduce(8 * million, {4, 1}, nodes_of_four(1e-3)), 0.012 + 0.006, tolerance);
+  EXPECT_NEAR(seconds_of_pass(8 * million, {4, 1}, nodes_of_four(1e-3)), 0.008 + 0.001, tolerance);
+  EXPECT_NEAR(seconds_of_gather({4, 1}, nodes_of_four(1e-3)), 0.003, tolerance);
+}
+
+constexpr std::int64_t megabyte = 1'000'000;
+
+StepFacts facts() {
+  return {.slices = 8,
+          .tokens_of_slice = 1000,
+          .alone = {.weights = 100 * megabyte,
+                    .moments = 200 * megabyte,
+                    .gradients = 90 * megabyte,
+                    .activations = 900 * megabyte,
+                    .logits = 50 * megabyte},
+          .among = {.weights = 100 * megabyte,
+                    .moments = 200 * megabyte,
+                    .gradients = 100 * megabyte,
+                    .activations = 900 * megabyte,
+                    .logits = 50 * megabyte},
+          .learned = 100 * megabyte,
+          .program = 7 * megabyte,
+          .slice_seconds = 1,
+          .rest_seconds = 0.5,
+          .shape = TransformerShape{.layers = 10,
+                                    .width = 250,
+                                    .heads = 8,
+                                    .key_heads = 4,
+                                    .head_dim = 32,
+                                    .feed_forward = 1000,
+                                    .vocabulary = 500,
+                                    .context = 512}};
+}
+
+std::int64_t part(const LayoutCost& cost, const std::string& name) {
+  const auto found =
+      std::find_if(cost.memory.begin(), cost.memory.end(), [&](const MemoryPart& each) { return each.name == name; });
+  return found == cost.memory.end() ? 0 : found->bytes;
+}
+
+TEST(LayoutCost, OfDataDividesSlicesAndNothingElse) {
+  const LayoutCost one = layout_cost({}, facts(), nodes_of_four(1e-3)),
+                   four = layout_cost({.data = 4}, facts(), nodes_of_four(1e-3));
+  EXPECT_DOUBLE_EQ(one.computation, 8.5);
+  EXPECT_DOUBLE_EQ(one.communication, 0);
+  EXPECT_DOUBLE_EQ(four.computation, 2 * 1 + 0.5);
+  // Of 100 MB, 75 twice at 1 GB/s and six hops of each of 24 buckets, 0.294 s, of which the last bucket alone is not
+  // sent while the last slice goes backward; two gathers of three hops for losses.
+  EXPECT_NEAR(four.communication, 0.294 / 24 + 0.006, tolerance);
+  for (const char* name : {"weights", "moments", "activations of a slice", "logits of a slice", "program"})
+    EXPECT_EQ(part(one, name), part(four, name)) << name;
+  EXPECT_EQ(part(one, "gradients"), 300 * megabyte);  // sums of 4, 2 and 1 of its slices
+  EXPECT_EQ(part(four, "gradients"), 100 * megabyte);
+  EXPECT_EQ(part(four, "libraries and allocator"), (64 << 20) + 950 * megabyte * 15 / 100);
+  EXPECT_EQ(part(one, "exchange of gradients"), 0);
+  EXPECT_EQ(part(four, "exchange of gradients"), 100 * megabyte + 3 * (4 << 20));  // sums, and three buckets
+  EXPECT_EQ(part(layout_cost({.data = 8}, facts(), nodes_of_four()), "gradients"), 90 * megabyte);
+}
+
+TEST(LayoutCost, HidesWhatTravelsDuringTheBackwardPass) {
+  StepFacts large = facts();
+  large.learned = 1000 * megabyte;
+  // 1.5 s for 239 buckets; two thirds of a second of backward, less the time until the first bucket is full.
+  EXPECT_NEAR(layout_cost({.data = 4}, large, nodes_of_four()).communication, 1.5 - 2. / 3 * 238 / 239, tolerance);
+  // Processors that send 1.5 GB at 0.5 ns a byte do nothing else meanwhile.
+  Network busy = nodes_of_four();
+  busy.within.work = 0.5e-9;
+  EXPECT_NEAR(layout_cost({.data = 4}, large, busy).communication, 0.75 + (0.75 - 2. / 3 * 238 / 239), tolerance);
+}
+
+TEST(LayoutCost, OfMomentsDividesThemAndTheOptimiser) {
+  const LayoutCost whole = layout_cost({.data = 4}, facts(), nodes_of_four()),
+                   divided = layout_cost({.data = 4, .divides_moments = true}, facts(), nodes_of_four());
+  EXPECT_EQ(part(divided, "moments"), 50 * megabyte);
+  EXPECT_DOUBLE_EQ(divided.computation, 2 + 0.5 / 4);
+  EXPECT_DOUBLE_EQ(divided.communication, whole.communication);
+}
+
+TEST(LayoutCost, OfTensorsDividesWeightsAndSumsActivations) {
+  const LayoutCost cost = layout_cost({.data = 2, .tensor = 2}, facts(), nodes_of_four());
+  EXPECT_EQ(part(cost, "weights"), 50 * megabyte);
+  EXPECT_EQ(part(cost, "moments"), 100 * megabyte);
+  EXPECT_EQ(part(cost, "logits of a slice"), 25 * megabyte);
+  // Four of 1000 · 250 numbers of each of ten blocks are whole, 40 MB; half of the other 860.
+  EXPECT_EQ(part(cost, "activations of a slice"), (40 + 430) * megabyte);
+  EXPECT_DOUBLE_EQ(cost.computation, 4 * 1 / 2. + 0.5 / 2);
+  // 42 sums of 1 MB in each of four slices, each a millisecond; gradients of 50 MB: 25 out and in, twice,
+  // of which the last of 12 buckets is not hidden.
+  EXPECT_NEAR(cost.communication, 4 * 42 * 1e-3 + 0.05 / 12, tolerance);
+}
+
+TEST(LayoutCost, OfContextPassesKeysAndValuesAround) {
+  const LayoutCost cost = layout_cost({.context = 4}, facts(), nodes_of_four());
+  EXPECT_EQ(part(cost, "weights"), 100 * megabyte);
+  EXPECT_EQ(part(cost, "activations of a slice"), 225 * megabyte);
+  EXPECT_DOUBLE_EQ(cost.computation, 8 * 1 / 4. + 0.5);
+  // Of 250 tokens 2 · 4 · 32 numbers, 0.256 MB, 3 · 2 + 4 hops in each of ten blocks of eight slices;
+  // gradients travel 0.15 s, of which a slice on four ranks hides (1 - 1 / 24) · 2 / 3 of 0.25 s at most.
+  EXPECT_NEAR(cost.communication, 8 * 10 * 10 * 0.256e-3 + 0.15 / 24, tolerance);
+}
+
+std::vector<std::string> names(const LayoutForecast& forecast) {
+  std::vector<std::string> names;
+  for (const LayoutCost& each : forecast.layouts) names.push_back(each.layout.text());
+  return names;
+}
+
+TEST(LayoutForecast, HasAllLayoutsFastestFirst) {
+  const LayoutForecast found = layout_forecast(4, facts(), nodes_of_four(), std::nullopt);
+  EXPECT_TRUE(found.refused.empty());
+  const std::vector<std::string> all = names(found);
+  EXPECT_EQ(all.size(), 11u);  // data, context and tensor of 1, 2 and 4, all but tensor 4 with moments divided too
+  EXPECT_EQ(all.front(), "data 4, moments divided");
+  for (std::size_t index = 1; index < found.layouts.size(); ++index)
+    EXPECT_LE(found.layouts[index - 1].step_seconds(), found.layouts[index].step_seconds());
+  for (const LayoutCost& each : found.layouts)
+    EXPECT_EQ(each.layout.missing().empty(), each.layout == Layout{.data = 4}) << each.layout.text();
+}
+
+TEST(LayoutForecast, SaysOnceWhyNot) {
+  StepFacts uneven = facts();
+  uneven.slices = 2;
+  uneven.shape->key_heads = 2;
+  uneven.shape->context = 12;
+  const LayoutForecast found = layout_forecast(4, uneven, nodes_of_four(), std::nullopt);
+  std::vector<std::string> reasons;
+  for (const Refusal& each : found.refused) reasons.push_back(each.layout + ": " + each.reason);
+  EXPECT_EQ(reasons, (std::vector<std::string>{"data 4: training.micro_batches: expected a multiple of 4, got 2",
+                                               "context 4: model.context: expected a multiple of 8, got 12",
+                                               "tensor 4: model.key_value_heads: expected a multiple of 4, got 2"}));
+}
+
+TEST(LayoutForecast, LeavesOutWhatDoesNotFit) {
+  const std::int64_t room = layout_cost({.data = 4, .divides_moments = true}, facts(), nodes_of_four()).bytes();
+  const LayoutForecast found = layout_forecast(4, facts(), nodes_of_four(), room);
+  const std::vector<std::string> all = names(found);
+  EXPECT_EQ(std::count(all.begin(), all.end(), "data 4"), 0);
+  EXPECT_EQ(std::count(all.begin(), all.end(), "data 4, moments divided"), 1);
+  EXPECT_EQ(found.refused.front().layout, "data 4");
+  EXPECT_TRUE(found.refused.front().reason.starts_with("memory: expected at most ")) << found.refused.front().reason;
+}
+
+TEST(LayoutForecast, OfANumberThatIsNoPowerOfTwoHasTensorsAlone) {
+  StepFacts seven = facts();
+  seven.shape->heads = seven.shape->key_heads = 28;
+  seven.shape->feed_forward = 700;
+  seven.shape->vocabulary = 3500;
+  const Network one_node{.ranks_per_node = 8, .within = {0, 1e9}};
+  EXPECT_EQ(names(layout_forecast(7, seven, one_node, std::nullopt)), (std::vector<std::string>{"tensor 7"}));
+  seven.shape.reset();
+  EXPECT_TRUE(layout_forecast(7, seven, one_node, std::nullopt).layouts.empty());
+}
+
+}  // namespace
+}  // namespace cogwheel::runs::layout_cost_test
