@@ -105,8 +105,10 @@ runs::Machine NetworkSpeed::machine() const {
   };
   const Sum &least = sums.front(), &most = sums.back();
   constexpr double least_difference = 1e-9;
-  const runs::Link link{.latency = least.seconds / seconds(least, {1, unlimited}),
-                        .bandwidth = seconds(most, {0, 1}) / std::max(most.seconds - least.seconds, least_difference),
+  const double latency = least.seconds / seconds(least, {1, unlimited}),
+               transfer = most.seconds - latency * seconds(most, {1, unlimited});
+  const runs::Link link{.latency = latency,
+                        .bandwidth = seconds(most, {0, 1}) / std::max(transfer, least_difference),
                         .work = work_seconds / runs::sent_in_sum(static_cast<double>(most.bytes), ranks)};
   if (nodes == 1) return {.within_node = link};
   return {.devices_per_node = ranks_per_node(), .between_nodes = link};
