@@ -92,7 +92,7 @@ def browser(tmp_path_factory):
 
 def expect_sound(browser, path):
     """Silent, drawn as text, within the screen and legible."""
-    for width, theme in ((375, "dark"), (1280, "light")):
+    for width, theme in ((375, "dark"), (1440, "light")):
         open_page(browser, path, width, theme)
         assert [entry for entry in browser.get_log("browser") if entry["level"] != "DEBUG"] == []
         assert [url for url in requests(browser) if url != path.as_uri() and not url.startswith("data:")] == []
