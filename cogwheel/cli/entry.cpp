@@ -31,14 +31,24 @@ int finish() {
   return fail(cogwheel::expected_got("standard output", "something that can be written to", std::strerror(errno)), 1);
 }
 
+cogwheel::distributed::Ranks::MakeGroup named_group(CogwheelMakeGroup make_group) {
+  return [make_group](std::int64_t size, std::int64_t stride) {
+    std::string name(256, '\0');
+    make_group(static_cast<int>(size), static_cast<int>(stride), name.data(), static_cast<int>(name.size()));
+    name.resize(std::strlen(name.c_str()));
+    if (name.empty()) throw cogwheel::Error(cogwheel::expected_got("ranks", "a group of some of them", "none"));
+    return name;
+  };
+}
+
 }  // namespace
 
-int cogwheel_command(int argc, char** argv, const char* group, int rank, int ranks) {
+int cogwheel_command(int argc, char** argv, const char* group, int rank, int ranks, CogwheelMakeGroup make_group) {
   cogwheel::cli::keep_going_at_closed_pipes();
   // At the limit on file sizes a write must fail with an error instead of a signal.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
-    if (ranks > 1) cogwheel::cli::set_ranks(group, rank, ranks);
+    if (ranks > 1) cogwheel::cli::set_ranks(group, rank, ranks, named_group(make_group));
     cogwheel::cli::keep_words(argc, argv);
     cogwheel::cli::run_command_line(argc, argv);
   } catch (const cogwheel::distributed::LostRanks& error) {

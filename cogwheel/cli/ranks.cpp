@@ -28,8 +28,9 @@ std::string problem_of_all(const std::string& own) {
 
 const distributed::Ranks& ranks() { return the_ranks(); }
 
-void set_ranks(const std::string& group, std::int64_t rank, std::int64_t count) {
-  the_ranks() = distributed::Ranks(group, rank, count);
+void set_ranks(const std::string& group, std::int64_t rank, std::int64_t count,
+               distributed::Ranks::MakeGroup make_group) {
+  the_ranks() = distributed::Ranks(group, rank, count, std::move(make_group));
 }
 
 void expect_all_ready(bool last) {

@@ -8,7 +8,8 @@ namespace cogwheel::cli {
 
 // One, unless set_ranks was called, once, before anything runs. Throws UsageError where their number does not serve.
 const distributed::Ranks& ranks();
-void set_ranks(const std::string& group, std::int64_t rank, std::int64_t count);
+void set_ranks(const std::string& group, std::int64_t rank, std::int64_t count,
+               distributed::Ranks::MakeGroup make_group);
 
 // Collective, before the work that all do together: throws on each what went wrong on one, so that none waits for it.
 // `last`: from here on ranks have problems of their own.

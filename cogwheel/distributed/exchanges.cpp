@@ -2,10 +2,13 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <vector>
 
+#include "cogwheel/core/error.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
 namespace cogwheel::distributed {
@@ -54,6 +57,31 @@ at::Tensor all_tokens(const CutRanks& ranks, const at::Tensor& own, std::int64_t
       });
 }
 
+std::vector<at::Tensor> stretches_of(const CutRanks& ranks, const at::Tensor& own, std::int64_t dim) {
+  std::vector<at::Tensor> stretches;
+  for (const Stretch& each : ranks.cut.places(ranks.group.rank(), own.size(dim)))
+    stretches.push_back(own.narrow(dim, each.place, each.size()));
+  return stretches;
+}
+
+std::vector<at::Tensor> tokens_before(const CutRanks& ranks, const at::Tensor& own, std::int64_t dim,
+                                      std::int64_t count, const std::string& what) {
+  // The ends of all stretches are a text that is cut in the same way.
+  std::vector<at::Tensor> ends;
+  for (const at::Tensor& stretch : stretches_of(ranks, own, dim)) {
+    if (stretch.size(dim) < count)
+      throw UsageError(expected_got("tokens of a stretch of a text that ranks share",
+                                    "at least " + std::to_string(count), std::to_string(stretch.size(dim))));
+    ends.push_back(stretch.narrow(dim, stretch.size(dim) - count, count));
+  }
+  // Joined, so that every rank goes back through the exchange, the one of the first stretch too.
+  const at::Tensor all = at::cat({at::zeros_like(ends.front()), all_tokens(ranks, at::cat(ends, dim), dim, what)}, dim);
+  std::vector<at::Tensor> before;
+  for (const std::int64_t stretch : ranks.cut.stretches_of(ranks.group.rank()))
+    before.push_back(all.narrow(dim, stretch * count, count));
+  return before;
+}
+
 at::Tensor share_of_heads(const CutRanks& ranks, const at::Tensor& own, const HeadsAndTokens& dims,
                           const std::string& what) {
   if (ranks.group.count() == 1) return own;
@@ -69,6 +97,19 @@ at::Tensor share_of_tokens(const CutRanks& ranks, const at::Tensor& of_heads, co
       "ShareOfTokensBackward", of_heads,
       [&](const at::Tensor& input) { return tokens_of_heads(ranks, input, dims, what); },
       [ranks, dims, what](const at::Tensor& gradient) { return heads_of_own(ranks, gradient, dims, what); });
+}
+
+at::Tensor sum_of_parts(const Group& ranks, const at::Tensor& part, const std::string& what) {
+  if (ranks.count() == 1) return part;
+  const auto sum = [ranks, what](const at::Tensor& own) {
+    const at::ScalarType type = own.scalar_type();
+    const at::Tensor flat = own.reshape(-1).to(type == at::kDouble ? type : at::kFloat);
+    const std::int64_t count = ranks.count(), share = (flat.numel() + count - 1) / count;
+    const at::Tensor parts = at::constant_pad_nd(flat, {0, share * count - flat.numel()}).view({count, share});
+    const at::Tensor shared = sum_of_ranks(ranks.exchange(parts, what).result(what));
+    return ranks.gather(shared, what).result(what).view(-1).narrow(0, 0, flat.numel()).view(own.sizes()).to(type);
+  };
+  return recorded("SumOfPartsBackward", part, sum, sum);
 }
 
 at::Tensor own_heads(const CutRanks& ranks, const at::Tensor& tensor, std::int64_t dim) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "cogwheel/distributed/group.h"
 #include "cogwheel/distributed/sequence_cut.h"
@@ -25,11 +26,22 @@ struct HeadsAndTokens {
 // A rank's own tokens → all tokens, in their order. The gradient of a token is the sum over ranks, in their order.
 at::Tensor all_tokens(const CutRanks& ranks, const at::Tensor& own, std::int64_t dim, const std::string& what);
 
+// The `count` tokens before each of this rank's stretches, in the order of `own`, whose dimension `dim` has its tokens;
+// 0 before the first of the text. Throws UsageError for stretches that are shorter.
+std::vector<at::Tensor> tokens_before(const CutRanks& ranks, const at::Tensor& own, std::int64_t dim,
+                                      std::int64_t count, const std::string& what);
+// `own`, a tensor for each of this rank's stretches.
+std::vector<at::Tensor> stretches_of(const CutRanks& ranks, const at::Tensor& own, std::int64_t dim);
+
 // All heads of a rank's own tokens → a rank's share of the heads, of all tokens, and back. The ranks divide the heads.
 at::Tensor share_of_heads(const CutRanks& ranks, const at::Tensor& own, const HeadsAndTokens& dims,
                           const std::string& what);
 at::Tensor share_of_tokens(const CutRanks& ranks, const at::Tensor& of_heads, const HeadsAndTokens& dims,
                            const std::string& what);
+
+// Σ over ranks of what each has of a sum, alike on all, added in float32 or wider; the gradient is the sum of those of
+// all ranks, each of which has its own part of the loss.
+at::Tensor sum_of_parts(const Group& ranks, const at::Tensor& part, const std::string& what);
 
 // The heads of a tensor that has no tokens, of this rank's share.
 at::Tensor own_heads(const CutRanks& ranks, const at::Tensor& tensor, std::int64_t dim);

@@ -6,7 +6,6 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -21,11 +20,8 @@ at::Tensor bytes_of(const std::string& text, std::int64_t length) {
 
 }  // namespace
 
-Ranks::Ranks(std::string group, std::int64_t rank, std::int64_t count)
-    : group_(std::move(group), rank, count, Group::Threads::one) {
-  if (!std::has_single_bit(static_cast<std::uint64_t>(std::max<std::int64_t>(count, 0))))
-    throw UsageError(expected_got("ranks", "a power of two, as their sums are a binary tree", std::to_string(count)));
-}
+Ranks::Ranks(std::string group, std::int64_t rank, std::int64_t count, MakeGroup make_group)
+    : group_(std::move(group), rank, count, Group::Threads::one), make_group_(std::move(make_group)) {}
 
 std::vector<std::string> Ranks::gathered(const std::string& own, const std::string& what) const {
   if (count() == 1) return {own};
@@ -64,8 +60,17 @@ void Ranks::copy_from_first(const std::vector<at::Tensor>& tensors, const std::s
   for (const at::Tensor& tensor : tensors) at::Tensor(tensor).copy_(group_.from_first(tensor, what).result(what));
 }
 
-SumOverRanks Ranks::sum(std::vector<std::int64_t> sizes, std::string what) const {
-  return SumOverRanks(group_, std::move(sizes), std::move(what));
+SumOverRanks Ranks::sum(std::vector<std::int64_t> sizes, std::string what, std::int64_t neighbours) const {
+  std::vector<std::int64_t> order;
+  for (std::int64_t first = 0; first < neighbours; ++first)
+    for (std::int64_t rank = first; rank < count(); rank += neighbours) order.push_back(rank);
+  return SumOverRanks(group_, std::move(sizes), std::move(what), std::move(order));
+}
+
+Group Ranks::of(std::int64_t size, std::int64_t stride) const {
+  if (size == 1) return {};
+  if (size == count()) return group_;
+  return Group(make_group_(size, stride), rank() / stride % size, size, Group::Threads::one);
 }
 
 void Ranks::add(const std::vector<at::Tensor>& tensors, const std::string& what) const {

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,13 @@ namespace cogwheel::distributed {
 
 class Ranks {
  public:
+  // Collective of all ranks: divides them into groups of `size`, numbers `stride` apart, and returns the name of the
+  // one that this rank is in.
+  using MakeGroup = std::function<std::string(std::int64_t size, std::int64_t stride)>;
+
   Ranks() = default;  // one rank, alone
-  // Those of a process group by its name. Throws UsageError unless there are a power of two.
-  Ranks(std::string group, std::int64_t rank, std::int64_t count);
+  // Those of a process group by its name.
+  Ranks(std::string group, std::int64_t rank, std::int64_t count, MakeGroup make_group = {});
 
   std::int64_t rank() const { return group_.rank(); }
   std::int64_t count() const { return group_.count(); }
@@ -31,13 +36,17 @@ class Ranks {
   std::string of_first(const std::string& own, const std::string& what) const;
   // Collective: the tensors become those of the first rank. Dense, on the CPU.
   void copy_from_first(const std::vector<at::Tensor>& tensors, const std::string& what) const;
-  // Of tensors of these sizes; while none is given, no collective.
-  SumOverRanks sum(std::vector<std::int64_t> sizes, std::string what) const;
+  // Of tensors of these sizes; while none is given, no collective. Of ranks that work together, `neighbours` at a time,
+  // the first of all such groups are added before the second.
+  SumOverRanks sum(std::vector<std::int64_t> sizes, std::string what, std::int64_t neighbours = 1) const;
   // Collective: float32 tensors become their sums over ranks, the same bits on each (sum_over_ranks.h).
   void add(const std::vector<at::Tensor>& tensors, const std::string& what) const;
+  // Collective: the group that this rank is in of so many, `stride` numbers apart: size · stride divides the ranks.
+  Group of(std::int64_t size, std::int64_t stride) const;
 
  private:
   Group group_;
+  MakeGroup make_group_;
 };
 
 // Of a process that trains alone.

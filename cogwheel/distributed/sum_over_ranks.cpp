@@ -16,8 +16,13 @@ constexpr std::int64_t numbers_of_a_bucket = SumOverRanks::bytes_of_a_bucket / s
 
 }  // namespace
 
-SumOverRanks::SumOverRanks(const Group& group, std::vector<std::int64_t> sizes, std::string what)
-    : group_(group), what_(std::move(what)), buckets_of_(sizes.size()), is_there_(sizes.size(), false) {
+SumOverRanks::SumOverRanks(const Group& group, std::vector<std::int64_t> sizes, std::string what,
+                           std::vector<std::int64_t> order)
+    : group_(group),
+      what_(std::move(what)),
+      order_(std::move(order)),
+      buckets_of_(sizes.size()),
+      is_there_(sizes.size(), false) {
   for (std::size_t index = sizes.size(); index-- > 0;)
     for (std::int64_t taken = 0; taken < sizes[index];) {
       if (buckets_.empty() || buckets_.back().size == numbers_of_a_bucket) buckets_.emplace_back();
@@ -65,11 +70,11 @@ void SumOverRanks::begin_full_buckets() {
 
 void SumOverRanks::send_sum(Bucket& bucket) {
   const at::Tensor of_ranks = bucket.exchange.result(what_);
+  const auto of = [&](std::int64_t place) { return of_ranks[order_[static_cast<std::size_t>(place)]]; };
   for (std::int64_t added = 1; added < group_.count(); added *= 2)
-    for (std::int64_t rank = 0; rank + added < group_.count(); rank += 2 * added)
-      of_ranks[rank].add_(of_ranks[rank + added]);
+    for (std::int64_t place = 0; place + added < group_.count(); place += 2 * added) of(place).add_(of(place + added));
   bucket.numbers.reset();
-  bucket.exchange = group_.gather(of_ranks[0], what_);
+  bucket.exchange = group_.gather(of(0), what_);
 }
 
 void SumOverRanks::finish(const std::vector<at::Tensor>& tensors) {

@@ -11,15 +11,15 @@
 namespace cogwheel::distributed {
 
 // Tensors travel in buckets of a fixed size, from the last tensor to the first, as backward passes make gradients. Each
-// rank gets its share of a bucket from all, adds them in a binary tree, ((t0 + t1) + (t2 + t3)) + … of ranks 0, 1, 2,
-// 3, …, and sends the sum to all: the same bits on each rank, whatever the buckets are.
+// rank gets its share of a bucket from all, adds them in a binary tree, ((t0 + t1) + (t2 + t3)) + … of the ranks in a
+// given order, and sends the sum to all: the same bits on each rank, whatever the buckets are.
 class SumOverRanks {
  public:
   // Small enough that little is left to send when the last gradient is there, large enough that a round trip is little.
   static constexpr std::int64_t bytes_of_a_bucket = 4 << 20;
 
-  // How many numbers each tensor has, alike on all ranks; float32. `what` is for LostRanks.
-  SumOverRanks(const Group& group, std::vector<std::int64_t> sizes, std::string what);
+  // How many numbers each tensor has, alike on all ranks; float32. `what` is for LostRanks. `order`: of all ranks.
+  SumOverRanks(const Group& group, std::vector<std::int64_t> sizes, std::string what, std::vector<std::int64_t> order);
 
   // A tensor is there. Ranks may call it in other orders: a bucket begins when it and all before it are full, and may
   // wait here for the one before it. Throws std::logic_error for a tensor that was there already.
@@ -49,6 +49,7 @@ class SumOverRanks {
 
   const Group& group_;
   std::string what_;
+  std::vector<std::int64_t> order_;
   std::vector<Bucket> buckets_;
   std::vector<std::vector<std::size_t>> buckets_of_;  // of each tensor
   std::vector<bool> is_there_;

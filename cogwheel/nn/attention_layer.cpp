@@ -19,6 +19,7 @@
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/nn/head_width.h"
 #include "cogwheel/nn/observed_weights.h"
+#include "cogwheel/nn/ranks/shared_linear.h"
 #include "cogwheel/nn/residual_norm.h"
 #include "cogwheel/nn/states/key_value_state.h"
 #include "cogwheel/nn/states/memory_state.h"
@@ -183,7 +184,7 @@ std::optional<AttentionLayerImpl::Lambda> AttentionLayerImpl::lambda() const {
   return Lambda{first, second, first - second + lambda_init_};
 }
 
-ops::AttentionOptions AttentionLayerImpl::operator_options(const Dropout& dropout) const {
+ops::AttentionOptions AttentionLayerImpl::operator_options(const Dropout& dropout, const SharedHeads* ranks) const {
   ops::AttentionOptions options{.causal = options_.causal && !options_.memory, .scale = {}, .parameters = learned_};
   options.score = options_.score;
   if (score_weight_.defined()) options.score_weight = score_weight_;
@@ -195,6 +196,16 @@ ops::AttentionOptions AttentionLayerImpl::operator_options(const Dropout& dropou
   if (dropout.rate() > 0 && !mechanism_.is_matrix()) {
     options.dropout = dropout.rate();
     options.seed = at::scalar_tensor(static_cast<std::int64_t>(dropout.seed()), at::kLong);
+  }
+  if (ranks == nullptr) return options;
+  for (auto* const of_heads : {&options.score_weight, &options.score_projection, &options.alibi})
+    if (*of_heads) *of_heads = ranks->own(**of_heads, 0);
+  for (auto& [name, of_heads] : options.parameters) of_heads = ranks->own(of_heads, 0);
+  if (options.seed) {  // drops what one rank drops
+    const std::int64_t heads = options_.heads / mechanism_.sub_heads();
+    options.seed = at::tensor(
+        {static_cast<std::int64_t>(dropout.seed()), std::int64_t{0}, heads / ranks->count() * ranks->rank(), heads},
+        at::kLong);
   }
   return options;
 }
@@ -231,11 +242,15 @@ at::Tensor AttentionLayerImpl::normed_key(const at::Tensor& heads) const {
 }
 
 AttentionLayerImpl::Projected AttentionLayerImpl::project_heads(const at::Tensor& x, const ForwardContext& context) {
-  const std::int64_t shared = options_.used_key_value_heads(), of_values = shared / mechanism_.sub_heads();
-  const auto widths = projected_widths(options_, mechanism_);
+  const std::int64_t ranks = context.heads != nullptr ? context.heads->count() : 1,
+                     shared = options_.used_key_value_heads() / ranks, of_values = shared / mechanism_.sub_heads();
+  auto widths = projected_widths(options_, mechanism_);
+  const at::Tensor projected =
+      context.heads != nullptr ? own_outputs(*projection_, x, *context.heads, widths) : projection_(x);
+  for (std::int64_t& width : widths) width /= ranks;
   // One split, so that the backward pass gathers the gradients of all parts with one copy.
-  const auto parts = projection_(x).split_with_sizes(widths, -1);
-  Projected made{split_heads(parts.front(), options_.heads),
+  const auto parts = projected.split_with_sizes(widths, -1);
+  Projected made{split_heads(parts.front(), options_.heads / ranks),
                  mechanism_.ties_keys ? at::Tensor() : split_heads(parts[1], shared),
                  split_heads(parts.back(), of_values)};
   if (context.head_inputs == nullptr) return made;
@@ -302,7 +317,7 @@ at::Tensor AttentionLayerImpl::forward(const at::Tensor& x, const ForwardContext
 
 at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context) {
   const std::string_view name = mechanism_.operator_name;
-  ops::AttentionOptions options = operator_options(context.dropout);
+  ops::AttentionOptions options = operator_options(context.dropout, options_.memory ? nullptr : context.heads);
   const bool weighed = context.wants(HookPlace::scores) || context.wants(HookPlace::pattern_members) ||
                        context.wants(HookPlace::pattern);
   const bool observed = weighed || context.wants(HookPlace::row_statistics);
@@ -330,6 +345,8 @@ at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context
     // A pass for its shapes alone has lengths all the same.
     if (options.key_lengths && heads.query.is_meta()) options.key_lengths = options.key_lengths->to(at::kMeta);
     options.cu_seqlens = context.cu_seqlens;
+    if (context.texts != nullptr)
+      attended = context.texts->attention(heads.query, heads.key, heads.value, name, options);
   }
   if (context.wants(HookPlace::row_statistics)) {
     const auto [output, rows] = ops::attention_statistics(heads.query, heads.key, heads.value, false, name, options);
@@ -382,7 +399,11 @@ at::Tensor AttentionLayerImpl::combine(const at::Tensor& attended, const Forward
     by_token = normed_heads(by_token, head_norm_ * (1 - lambda_init_), options_.head_norm_epsilon);
     by_token = context.hooked(HookPlace::normed_heads, by_token);
   }
-  const auto output = [&] { return output_(by_token.flatten(2)); };
+  const auto output = [&] {
+    const at::Tensor read = by_token.flatten(2);
+    return context.heads != nullptr && !options_.memory ? sum_of_own(*output_, read, *context.heads, "heads")
+                                                        : output_(read);
+  };
   if (!context.wants(HookPlace::result)) return output();
   const at::Tensor weight = output_->weight().unflatten(1, {by_token.size(2), by_token.size(3)});
   const at::Tensor made = at::einsum("bnhd,whd->bnhw", {by_token.to(weight.scalar_type()), weight}),

@@ -114,7 +114,8 @@ class AttentionLayerImpl : public TokenMixer {
   Heads project_memory(const at::Tensor& x, const ForwardContext& context);
   at::Tensor attend(Heads heads, const ForwardContext& context);  // → [B, output heads, N, width of a value]
   at::Tensor combine(const at::Tensor& attended, const ForwardContext& context);  // → [B, N, width]
-  ops::AttentionOptions operator_options(const Dropout& dropout) const;
+  // `ranks`: null, or those that share the heads.
+  ops::AttentionOptions operator_options(const Dropout& dropout, const SharedHeads* ranks) const;
 
   AttentionLayerOptions options_;
   const Mechanism& mechanism_;

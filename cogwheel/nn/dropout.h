@@ -16,7 +16,17 @@ class Dropout {
   Dropout(double rate, std::uint64_t seed) : rate_(rate), seed_(seed) {}
 
   // The same rate with independent draws.
-  Dropout part(std::uint64_t index) const { return {rate_, derived_seed(seed_, index)}; }
+  Dropout part(std::uint64_t index) const {
+    Dropout inner = *this;
+    inner.seed_ = derived_seed(seed_, index);
+    return inner;
+  }
+  // Of one of several ranks that share texts: other draws for what it drops itself, the same seed.
+  Dropout of_rank(std::int64_t rank) const {
+    Dropout own = *this;
+    own.rank_ = rank;
+    return own;
+  }
 
   // x · mask / (1 − rate), any shape, float32 or float64; bfloat16 gives float32. The same for any number of threads.
   at::Tensor operator()(const at::Tensor& x) const;
@@ -27,6 +37,7 @@ class Dropout {
  private:
   double rate_ = 0;
   std::uint64_t seed_ = 0;
+  std::int64_t rank_ = 0;
 };
 
 }  // namespace cogwheel::nn

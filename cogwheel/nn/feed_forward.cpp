@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
+
+#include "cogwheel/nn/ranks/shared_linear.h"
 
 namespace cogwheel::nn {
 namespace {
@@ -33,14 +36,18 @@ FeedForwardImpl::FeedForwardImpl(const FeedForwardOptions& options) : activation
 }
 
 at::Tensor FeedForwardImpl::forward(const at::Tensor& x, const ForwardContext& context) {
-  at::Tensor units = up_(x);
+  const std::vector<std::int64_t> parts(activation_ == Activation::swiglu ? 2 : 1, out_->weight().size(1));
+  at::Tensor units = context.heads != nullptr ? own_outputs(*up_, x, *context.heads, parts) : up_(x);
+  const auto out = [&](const at::Tensor& read) {
+    return context.heads != nullptr ? sum_of_own(*out_, read, *context.heads, "hidden units") : out_(read);
+  };
   if (activation_ != Activation::swiglu)
-    return out_(context.hooked(HookPlace::units, at::gelu(context.hooked(HookPlace::units_before, std::move(units)),
-                                                          approximation(activation_))));
+    return out(context.hooked(HookPlace::units, at::gelu(context.hooked(HookPlace::units_before, std::move(units)),
+                                                         approximation(activation_))));
   const auto gate_and_up = units.chunk(2, -1);
   const at::Tensor gate = context.hooked(HookPlace::units_before, gate_and_up[0]),
                    up = context.hooked(HookPlace::linear_units, gate_and_up[1]);
-  return out_(context.hooked(HookPlace::units, at::silu(gate) * up));
+  return out(context.hooked(HookPlace::units, at::silu(gate) * up));
 }
 
 at::Tensor FeedForwardImpl::jacobians(const at::Tensor& x) {

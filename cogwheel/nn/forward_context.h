@@ -12,6 +12,9 @@
 
 namespace cogwheel::nn {
 
+class SharedHeads;
+class SharedTexts;
+
 // What the queries, keys or values of each head are made of, normalised: [B, N, heads, W].
 struct HeadInput {
   at::Tensor hooked;      // undefined where hooks neither change it nor need its derivatives
@@ -37,6 +40,12 @@ struct ForwardContext {
   // [B, M, width], the sequence that layers with `memory` attend to, and its lengths as above.
   at::Tensor memory = {};
   std::optional<at::Tensor> memory_lengths = {};
+  // Ranks that share the texts, of whose tokens each has a part, with their positions: cu_seqlens are of the whole.
+  // Every rank makes the same pass. Not with lengths, a state or hooks.
+  const SharedTexts* texts = nullptr;
+  // Ranks that share the heads of attention and the hidden units of feed-forward layers, which they divide: what goes
+  // from layer to layer is alike on all. Each has a part of the loss, and of every gradient. Not with a state or hooks.
+  const SharedHeads* heads = nullptr;
   Dropout dropout = {};  // none: as in evaluation
   const Hooks* hooks = nullptr;
 

@@ -15,6 +15,7 @@
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/nn/head_width.h"
 #include "cogwheel/nn/packed_sequences.h"
+#include "cogwheel/nn/ranks/shared_pass.h"
 #include "cogwheel/nn/weights/derivative_path.h"
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/ops/pairwise/statistics_of_weights.h"
@@ -69,6 +70,11 @@ at::Tensor along_diagonal(const std::vector<at::Tensor>& blocks) {
     before += own;
   }
   return at::cat(rows, 2);
+}
+
+// Undefined where there are none.
+std::vector<at::Tensor> stretches_of_places(const SharedTexts& texts, const at::Tensor& places, std::size_t count) {
+  return places.defined() ? texts.stretches(places, 0) : std::vector<at::Tensor>(count);
 }
 
 // Where a gate is what the operator refuses, or cannot go on from.
@@ -146,19 +152,44 @@ RecurrentLayerImpl::RecurrentLayerImpl(const RecurrentLayerOptions& options)
     features_ = new_parameter(*this, "features", {options.heads, head_dim_, head_dim_});
 }
 
+at::Tensor RecurrentLayerImpl::convolved(const at::Tensor& x, const Before& before) {
+  if (before.texts == nullptr) return convolution_(x, before.carried.inputs, before.places);
+  const auto earlier =
+      before.texts->tokens_before(x, 1, CausalConvolutionImpl::taps - 1, "what a convolution reads of others");
+  const auto own = before.texts->stretches(x, 1);
+  const auto places = stretches_of_places(*before.texts, before.places, own.size());
+  std::vector<at::Tensor> parts;
+  for (std::size_t i = 0; i < own.size(); ++i) parts.push_back(convolution_(own[i], earlier[i], places[i]));
+  return at::cat(parts, 1);
+}
+
+std::vector<at::Tensor> RecurrentLayerImpl::shifted(const at::Tensor& x, const Before& before) {
+  if (before.texts == nullptr) return shift_(x, before.carried.last, before.places);
+  const auto earlier = before.texts->tokens_before(x, 1, 1, "tokens before those of others");
+  const auto own = before.texts->stretches(x, 1);
+  const auto places = stretches_of_places(*before.texts, before.places, own.size());
+  std::vector<std::vector<at::Tensor>> of_reader;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const std::vector<at::Tensor> readers = shift_(own[i], earlier[i], places[i]);
+    of_reader.resize(readers.size());
+    for (std::size_t reader = 0; reader < readers.size(); ++reader) of_reader[reader].push_back(readers[reader]);
+  }
+  std::vector<at::Tensor> joined;
+  for (const std::vector<at::Tensor>& parts : of_reader) joined.push_back(at::cat(parts, 1));
+  return joined;
+}
+
 RecurrentLayerImpl::Inputs RecurrentLayerImpl::read(const at::Tensor& x, const Before& before, Carried& after) {
   if (recipe_.token_shift) {
-    const std::vector<at::Tensor> readers = shift_(x, before.carried.last, before.places);
+    const std::vector<at::Tensor> readers = shifted(x, before);
     after.last = x.narrow(1, x.size(1) - 1, 1).clone();
     return {readers[0], readers[1], readers[2], readers[3], {readers.begin() + 4, readers.end()}};
   }
   if (!recipe_.inner) return {x, x, x, x, std::vector<at::Tensor>(gates_.size(), x)};
-  const at::Tensor values = inner_(x),
-                   convolved =
-                       at::silu(convolution_(values, before.carried.inputs, before.places)).to(values.scalar_type());
+  const at::Tensor values = inner_(x), read = at::silu(convolved(values, before)).to(values.scalar_type());
   after.inputs = CausalConvolutionImpl::tail(values, before.carried.inputs);
-  return {convolved, convolved, recipe_.values_before_convolution ? values : convolved, x,
-          std::vector<at::Tensor>(gates_.size(), convolved)};
+  return {read, read, recipe_.values_before_convolution ? values : read, x,
+          std::vector<at::Tensor>(gates_.size(), read)};
 }
 
 RecurrentLayerImpl::Heads RecurrentLayerImpl::project(const Inputs& inputs, const Before& before, Carried& after) {
@@ -172,7 +203,7 @@ RecurrentLayerImpl::Heads RecurrentLayerImpl::project(const Inputs& inputs, cons
     after.inputs = CausalConvolutionImpl::tail(joined, before.carried.inputs);
     std::vector<std::int64_t> widths;
     for (const at::Tensor& part : parts) widths.push_back(part.size(-1));
-    parts = at::silu(convolution_(joined, before.carried.inputs, before.places)).to(type).split_with_sizes(widths, -1);
+    parts = at::silu(convolved(joined, before)).to(type).split_with_sizes(widths, -1);
   }
   const auto of_each_head = [&](const at::Tensor& part) {
     return heads_of(part, part.size(-1) / head_dim_).expand({-1, options_.heads, -1, -1});
@@ -191,10 +222,15 @@ RecurrentLayerImpl::Heads RecurrentLayerImpl::project(const Inputs& inputs, cons
   if (recipe_.running_means) {
     at::Tensor& phi = heads.parameters.front().second;
     const at::Tensor& earlier = before.carried.total;
-    const at::Tensor now = totals(phi, earlier, before.cu_seqlens);
+    const auto own = [&](const at::Tensor& of_all) {
+      return before.texts != nullptr ? before.texts->own_tokens(of_all, 2) : of_all;
+    };
+    const at::Tensor of_all =
+                         before.texts != nullptr ? before.texts->all_tokens(phi, 2, "what tokens have written") : phi,
+                     until = totals(of_all, earlier, before.cu_seqlens), now = own(until);
     // The first token of a text has no sum before it to decay.
     at::Tensor past =
-        at::cat({earlier.defined() ? earlier : now.narrow(2, 0, 1), now.narrow(2, 0, phi.size(2) - 1)}, 2);
+        own(at::cat({earlier.defined() ? earlier : until.narrow(2, 0, 1), until.narrow(2, 0, of_all.size(2) - 1)}, 2));
     if (before.places.defined()) past = at::where((before.places == 0).to(now.device()).unsqueeze(-1), now, past);
     phi = (phi - now).exp();
     heads.parameters.emplace_back("log_decay", (past - now).clamp_max(0));
@@ -251,28 +287,32 @@ at::Tensor RecurrentLayerImpl::walk(const Heads& heads, const Before& before, st
   options.cu_seqlens = given(before.cu_seqlens);
   const auto walked = [&] {
     at::Tensor output;
-    std::tie(output, after) = ops::recurrent(given(heads.query), given(heads.key), heads.value, law_.name, options);
+    const auto query = given(heads.query), key = given(heads.key);
+    std::tie(output, after) = before.texts != nullptr
+                                  ? before.texts->recurrent(query, key, heads.value, law_.name, options)
+                                  : ops::recurrent(query, key, heads.value, law_.name, options);
     return output;
   };
+  // The operator refuses gates that are NaN or, of numbers that have become too large, beyond what a law allows; but a
+  // run whose weights diverge has a loss to record, NaN. The tokens before such a gate are as without it, as they are
+  // where a key or a value is NaN.
+  if (before.texts != nullptr) {  // one rank must not refuse what others wait for
+    const at::Tensor lost = without_refused(options.parameters), output = walked();
+    return lost.defined() ? output.masked_fill(lost.unsqueeze(-1), nan) : output;
+  }
   try {
     return walked();
   } catch (const c10::ValueError&) {
-    // The operator refuses gates that are NaN or, of numbers that have become too large, beyond what a law allows; but
-    // a run whose weights diverge has a loss to record, NaN. The tokens before such a gate are as without it, as they
-    // are where a key or a value is NaN.
-    at::Tensor lost;  // [B, H, N]
-    for (auto& [name, gate] : options.parameters) {
-      const RecurrentParameter& parameter = parameter_of(law_, name);
-      const at::Tensor refused = refused_in(gate, parameter.values);
-      if (!refused.any().item<bool>()) continue;
-      if (parameter.axes.find('N') == std::string_view::npos) {
-        after = before.carried.law;
-        return at::full_like(heads.value, nan);
-      }
-      const at::Tensor here = refused.dim() == 4 ? refused.any(3) : refused;
-      lost = lost.defined() ? lost.logical_or(here) : here;
-      gate = gate.masked_fill(refused, 0);  // a value that gates of tokens may have
+    const bool of_all_tokens = std::any_of(options.parameters.begin(), options.parameters.end(), [&](const auto& each) {
+      const RecurrentParameter& parameter = parameter_of(law_, each.first);
+      return parameter.axes.find('N') == std::string_view::npos &&
+             refused_in(each.second, parameter.values).any().template item<bool>();
+    });
+    if (of_all_tokens) {
+      after = before.carried.law;
+      return at::full_like(heads.value, nan);
     }
+    at::Tensor lost = without_refused(options.parameters);
     if (!lost.defined()) throw;
     const at::Tensor output = walked();
     lost = lost.cumsum(2).gt(0);
@@ -282,6 +322,20 @@ at::Tensor RecurrentLayerImpl::walk(const Heads& heads, const Before& before, st
       after[i] = after[i].masked_fill(after[i].dim() == 4 ? at_last.unsqueeze(-1) : at_last, nan);
     return output.masked_fill(lost.unsqueeze(-1), nan);
   }
+}
+
+at::Tensor RecurrentLayerImpl::without_refused(ops::MechanismParameters& parameters) const {
+  at::Tensor lost;
+  for (auto& [name, gate] : parameters) {
+    const RecurrentParameter& parameter = parameter_of(law_, name);
+    if (parameter.axes.find('N') == std::string_view::npos) continue;
+    const at::Tensor refused = refused_in(gate, parameter.values);
+    if (!refused.any().item<bool>()) continue;
+    const at::Tensor here = refused.dim() == 4 ? refused.any(3) : refused;
+    lost = lost.defined() ? lost.logical_or(here) : here;
+    gate = gate.masked_fill(refused, 0);  // a value that gates of tokens may have
+  }
+  return lost;
 }
 
 // Of a law whose columns decay apart, which have weights of their own, their mean.
@@ -388,11 +442,15 @@ at::Tensor RecurrentLayerImpl::combine(at::Tensor by_token, const Heads& heads, 
 at::Tensor RecurrentLayerImpl::forward(const at::Tensor& x, const ForwardContext& context) {
   auto* const state = static_cast<RecurrentState*>(context.layer_state);
   Before before;
+  before.texts = context.texts;
   if (context.cu_seqlens) {
     if (state != nullptr)
       throw UsageError(
           expected_got("recurrent layer: cu_seqlens", "none with a state", shape_text(context.cu_seqlens->sizes())));
-    before.places = places_in_sequences(*context.cu_seqlens, x.size(0), x.size(1), "recurrent layer").to(x.device());
+    const std::int64_t ranks = context.texts != nullptr ? context.texts->count() : 1;
+    before.places =
+        places_in_sequences(*context.cu_seqlens, x.size(0), x.size(1) * ranks, "recurrent layer").to(x.device());
+    if (context.texts != nullptr) before.places = context.texts->own_tokens(before.places, 0);
     before.cu_seqlens = *context.cu_seqlens;
   } else if (state != nullptr) {
     before.carried = state->carried();

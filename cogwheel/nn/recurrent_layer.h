@@ -77,18 +77,25 @@ class RecurrentLayerImpl : public TokenMixer {
   struct Before {
     Carried carried;
     at::Tensor cu_seqlens, places;  // undefined: one sequence
+    const SharedTexts* texts = nullptr;
   };
   struct Heads {
     at::Tensor query, key, value;  // [B, H, N, D], [B, H, N, Dv]; query and key undefined where the law has its own
     at::Tensor skipped;            // [B, N, H Dv], what `skip` multiplies
     ops::MechanismParameters parameters;
   };
+  // Of the tokens of a rank, stretch by stretch.
+  at::Tensor convolved(const at::Tensor& x, const Before& before);
+  std::vector<at::Tensor> shifted(const at::Tensor& x, const Before& before);
   Inputs read(const at::Tensor& x, const Before& before, Carried& after);
   Heads project(const Inputs& inputs, const Before& before, Carried& after);
   void apply_features(at::Tensor& query, at::Tensor& key) const;
   ops::RecurrentOptions operator_options(const Heads& heads) const;
   // → [B, H, N, Dv], and the state of the law.
   at::Tensor walk(const Heads& heads, const Before& before, std::vector<at::Tensor>& after) const;
+  // Gates that the operator refuses become ones that it takes: the tokens where they were [B, H, N], undefined for
+  // none.
+  at::Tensor without_refused(ops::MechanismParameters& parameters) const;
   std::vector<Heads> sequences_of(const Heads& heads, const std::optional<at::Tensor>& cu_seqlens) const;
   at::Tensor weights(const Heads& heads) const;         // → [B, H, N, N]
   at::Tensor weights_or_nan(const Heads& heads) const;  // alike, NaN where a gate has diverged

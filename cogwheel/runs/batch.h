@@ -4,6 +4,11 @@
 
 #include <cstdint>
 
+namespace cogwheel::nn {
+class SharedHeads;
+class SharedTexts;
+}  // namespace cogwheel::nn
+
 namespace cogwheel::runs {
 
 // Tensors have a row for each of the batch, those that there are.
@@ -18,6 +23,10 @@ struct Batch {
   // [B, N] int64, of rows that hold several documents, each of which sees only itself: the place of each token in its
   // own, 0 for the first.
   at::Tensor positions = {};
+  // Ranks that share its texts, and ranks that share its heads and hidden units (ForwardContext); null: none. The loss
+  // then is this rank's part of it (Task::expect_shared).
+  const nn::SharedTexts* texts = nullptr;
+  const nn::SharedHeads* heads = nullptr;
 };
 
 // The rows of a slice, one of so many about equal ones; `tokens` stays that of the batch.

@@ -3,6 +3,7 @@
 #include <torch/nn/module.h>
 
 #include <stdexcept>
+#include <utility>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/nn/transformer_block.h"
@@ -34,6 +35,11 @@ bool Task::learns(const torch::nn::Module&, const Phase&, const std::string&) co
 
 at::Tensor Task::loss_in(const Phase&, torch::nn::Module& model, const Batch& batch, std::uint64_t dropout_seed) const {
   return loss(model, batch, dropout_seed);
+}
+
+void Task::expect_shared(const ModelOptions&, std::int64_t context, std::int64_t tensor) const {
+  for (const auto& [key, ranks] : {std::pair("parallel.context", context), {"parallel.tensor", tensor}})
+    if (ranks > 1) throw UsageError(expected_got(key, "1 for the task " + description().name, std::to_string(ranks)));
 }
 
 std::int64_t Task::counted(const Batch& batch) const { return batch.inputs.size(0); }

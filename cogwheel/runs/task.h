@@ -123,6 +123,9 @@ class Task {
   // `loss`, in a phase that has its own.
   virtual at::Tensor loss_in(const Phase& phase, torch::nn::Module& model, const Batch& batch,
                              std::uint64_t dropout_seed) const;
+  // That `loss` can be the part of one of `context` ranks that share texts and `tensor` that share heads (Batch::texts,
+  // Batch::heads), whose sum is the loss. Throws UsageError that names the option.
+  virtual void expect_shared(const ModelOptions& model, std::int64_t context, std::int64_t tensor) const;
   // Decides the share of a slice of a batch in the loss of the whole.
   virtual std::int64_t counted(const Batch& batch) const;
 

@@ -75,7 +75,7 @@ LayerSwaps layer_swaps(tasks::language::LanguageModel& model, tasks::language::L
                      of_pass = std::max<std::int64_t>(1, tokens_of_pass / windows.inputs.size(1)),
                      passes_in_all = (count + of_pass - 1) / of_pass;
   for (std::int64_t index = 0; index < passes_in_all; ++index) {
-    const auto [tokens, given_targets, context] =
+    const auto [tokens, given_targets, context, share] =
         tasks::language::pass_of_batch(runs::slice_of(windows, index, passes_in_all));
     const at::Tensor targets = given_targets.flatten(), told = (targets != ignored_target).nonzero().squeeze(1);
     if (told.numel() == 0) continue;

@@ -53,6 +53,29 @@ def _process_group(rank: int, ranks: int) -> str:
     return torch.distributed.group.WORLD.group_name
 
 
+_MAKE_GROUP = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
+
+
+def _maker_of_groups(rank: int, ranks: int):
+    """Of `CogwheelMakeGroup` in cogwheel/cli/entry.h."""
+
+    def make(size: int, stride: int, name: int, capacity: int) -> None:
+        try:
+            timeout = datetime.timedelta(seconds=_number("COGWHEEL_RANK_TIMEOUT", 600, 1))
+            members = [
+                list(range(first + place, first + size * stride, stride))
+                for first in range(0, ranks, size * stride)
+                for place in range(stride)
+            ]
+            groups = [torch.distributed.new_group(each, timeout, backend="gloo_of_one_thread") for each in members]
+        except (RuntimeError, ValueError) as error:
+            _fail("ranks", f"groups of {size} of them", f"on rank {rank}: {' '.join(str(error).split())}", status=1)
+        own = next(group.group_name for group, each in zip(groups, members, strict=True) if rank in each).encode()[: capacity - 1] + b"\0"
+        ctypes.memmove(name, own, len(own))
+
+    return _MAKE_GROUP(make)
+
+
 def _end_with_launcher() -> None:
     """SIGTERM, at which a run keeps a checkpoint, where the process that started this one is gone."""
     end_with_parent = 1  # PR_SET_PDEATHSIG of Linux
@@ -87,7 +110,8 @@ def main() -> NoReturn:
         group = _process_group(rank, ranks)
     library = ctypes.CDLL(str(_library.PATH.with_name("libcogwheel_command.so")))
     words = [b"cogwheel", *map(os.fsencode, sys.argv[1:])]
-    status = library.cogwheel_command(len(words), (ctypes.c_char_p * (len(words) + 1))(*words), group.encode(), rank, ranks)
+    make_group = _maker_of_groups(rank, ranks)
+    status = library.cogwheel_command(len(words), (ctypes.c_char_p * (len(words) + 1))(*words), group.encode(), rank, ranks, make_group)
     interrupted = 130
     if group and status in (0, interrupted):
         status = _status_of_first(rank, status)

@@ -147,7 +147,8 @@ def test_layouts_cost_what_the_machine_says(cogwheel):
     assert data["memory"]["moments"] == 2 * gradient and data["memory"]["gradients"] == gradient
     assert data["memory"]["activations of a slice"] == parts(one)["activations of a slice"]
     steps = [each["step_seconds"] for each in found["layouts"]]
-    assert steps == sorted(steps) and [each["name"] for each in found["layouts"] if each["runs"]] == ["data 4"]
+    assert steps == sorted(steps)
+    assert {each["name"] for each in found["layouts"] if each["runs"]} == {"data 4", "data 2, context 2"}
     # Moments of a quarter; a text of 64 in two stretches for each of two ranks; four heads and 500 tokens in halves.
     divided, context, tensor = (layouts(found)[name] for name in ("data 4, moments divided", "data 2, context 2", "data 2, tensor 2"))
     assert divided["memory"]["moments"] == gradient / 2 and divided["communication_seconds"] == data["communication_seconds"]
@@ -163,7 +164,7 @@ def test_layouts_are_shown_best_first_with_why_others_are_not(cogwheel):
     tight.write_text(MACHINE.replace("memory = 1e9", f"memory = {needed - 1}.0"))
     done = cogwheel("train", *words, "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert "4 ranks of nodes of two" in done.stdout and "no: tensor" in done.stdout
+    assert "4 ranks of nodes of two" in done.stdout and "no: divided weights" in done.stdout
     assert "  data 4: training.micro_batches: expected a multiple of 4, got 2\n" in done.stdout
     assert "  data 2, context 2: memory: expected at most " in done.stdout
 
@@ -203,7 +204,6 @@ def test_refusals_of_layouts_are_one_line(cogwheel, words, machine, message):
     ("words", "message"),
     [
         ([], "--ranks: expected 2 or more, unless a launcher has started them, got none"),
-        (["--ranks", 3], "ranks: expected a power of two, as their sums are a binary tree, got 3"),
         (["--ranks", 2, "--seconds", -1], "--seconds: expected at least 0, got -1"),
     ],
 )

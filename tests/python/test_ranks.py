@@ -43,19 +43,43 @@ KINDS = {
     "translation": ('name = "translation"', 'width = 32\nheads = 2\nlayers = 2', ""),
 }  # fmt: skip
 
+SMALL = "context = 48\nheads = 2\nwidth = 32"
+# Of texts that ranks share: what attention, a learned position, documents, a window, convolutions, a shift of tokens, running means and
+# states read of other ranks' tokens.
+SHARED = {
+    "softmax": (TEXT, f'form = "gpt"\nmechanism = "softmax"\nlayers = 2\n{SMALL}', ""),
+    "documents": (
+        'name = "language_modelling"\n[data]\ncorpus = ["corpus"]\npacking = "documents"',
+        f'form = "llama"\nmechanism = "gla+cog"\nlayers = 2\n{SMALL}', "",
+    ),
+    "three heads": (TEXT, 'form = "llama"\nmechanism = "cog"\nwindow = 20\ncontext = 48\nlayers = 2\nheads = 3\nwidth = 48', ""),
+    "hybrid": (TEXT, f'form = "llama"\nmechanism = "mamba2+rwkv6+abc+polynomial"\nposition = "none"\nlayers = 4\n{SMALL}', ""),
+    "dropout": (TEXT, f'form = "llama"\nmechanism = "differential"\nposition = "alibi"\nlayers = 2\ndropout = 0.1\n{SMALL}', 'precision = "bf16"\nema = 0.9'),
+}  # fmt: skip
+
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
     (folder / "text.txt").write_text(generated_text())
-    for name, (task, model, training) in KINDS.items():
-        (folder / f"{name}.toml").write_text(CONFIG.format(task=task, model=model, training=training))
+    (folder / "documents").mkdir()
+    for number, start in enumerate(range(0, 24000, 160)):
+        (folder / "documents" / f"{number}.txt").write_text(generated_text()[start : start + 20 + 37 * number % 140])
+    for kinds in (KINDS, SHARED):
+        for name, (task, model, training) in kinds.items():
+            (folder / f"{prefix(kinds)}{name}.toml").write_text(CONFIG.format(task=task, model=model, training=training))
     return folder
+
+
+def prefix(kinds):
+    return "shared " if kinds is SHARED else ""
 
 
 @pytest.fixture(scope="module")
 def cogwheel(work, cogwheel_in):
-    return cogwheel_in(work)
+    run = cogwheel_in(work)
+    trained(run("data", "prepare", "documents", "--tokenizer", "byte", "--held-out", "0.2", "--out", "corpus"))
+    return run
 
 
 @pytest.fixture
@@ -137,6 +161,81 @@ def test_two_ranks_give_the_bits_of_one(cogwheel, work, of_one, kind):
 def test_more_ranks_give_the_bits_of_one(cogwheel, work, of_one, kind, ranks):
     trained(cogwheel("train", f"{kind}.toml", "--ranks", ranks, "--out", f"{ranks}-{kind}"))
     expect_same(work / f"{ranks}-{kind}", of_one(kind))
+
+
+FEW = ("training.steps=12", "training.micro_batches=2")
+IN_TWO = ("--set", "parallel.context=2", *FEW)
+
+
+def expect_nearly_same(run, other):
+    ours, theirs = metrics(run), metrics(other)
+    assert [line["step"] for line in ours] == [line["step"] for line in theirs]
+    for line, expected in zip(ours, theirs, strict=True):
+        for name in ("train_loss", "gradient_norm", "held_out_loss"):
+            assert line.get(name, 0) == pytest.approx(expected.get(name, 0), rel=1e-5), (line["step"], name)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SHARED if kind != "dropout"])
+def test_ranks_that_share_texts_learn_what_one_does(cogwheel, work, of_one, kind):
+    trained(cogwheel("train", f"shared {kind}.toml", *IN_TWO, "--ranks", 2, "--out", f"shared-{kind}"))
+    expect_nearly_same(work / f"shared-{kind}", of_one(f"shared {kind}", "--set", *FEW))
+
+
+# What dropout drops is what one rank drops.
+@pytest.mark.parametrize("kind", ["softmax", "documents", "dropout"])
+def test_ranks_that_share_heads_learn_what_one_does(cogwheel, work, of_one, kind):
+    words = (*FEW, "model.heads=8", "model.width=64", "model.key_value_heads=4", "model.bias=true", "training.precision=fp32")
+    trained(cogwheel("train", f"shared {kind}.toml", "--set", "parallel.tensor=2", *words, "--ranks", 2, "--out", f"heads-{kind}"))
+    expect_nearly_same(work / f"heads-{kind}", of_one(f"shared {kind}", "--set", *words))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ranks", "words"), [(4, ("parallel.tensor=2", "parallel.context=2")), (7, ("parallel.tensor=7",)), (4, ("parallel.tensor=4",))])
+def test_more_ranks_share_heads(cogwheel, work, of_one, ranks, words):
+    size = (*FEW, "model.heads=28", "model.width=224", "model.feed_forward=448", "model.dropout=0", "training.precision=fp32")
+    out = "-".join(("28", *words))
+    trained(cogwheel("train", "shared softmax.toml", "--set", *words, *size, "--ranks", ranks, "--out", out))
+    expect_nearly_same(work / out, of_one("shared softmax", "--set", *size))
+
+
+def test_how_many_share_slices_changes_no_bit_where_others_share_texts(cogwheel, work):
+    for ranks in (2, 4):
+        trained(cogwheel("train", "shared dropout.toml", *IN_TWO, "--ranks", ranks, "--out", f"dropout-{ranks}"))
+    expect_same(work / "dropout-4", work / "dropout-2")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SHARED)
+def test_four_ranks_share_texts(cogwheel, work, of_one, kind):
+    words = ("--set", "parallel.context=4", *FEW, "model.heads=4", "model.width=64", "model.dropout=0", "training.precision=fp32")
+    trained(cogwheel("train", f"shared {kind}.toml", *words, "--ranks", 4, "--out", f"four-{kind}"))
+    expect_nearly_same(work / f"four-{kind}", of_one(f"shared {kind}", "--set", *words[2:]))
+
+
+def test_a_run_goes_on_with_whole_texts(cogwheel, work):
+    trained(cogwheel("train", "shared softmax.toml", *IN_TWO, "--ranks", 2, "--out", "cut"))
+    assert "ranks: expected parallel.context × parallel.tensor, 2, times a power of two, got 1" in one_line(cogwheel("resume", "cut", "--set", "training.steps=20").stderr)
+    trained(cogwheel("resume", "cut", "--set", "training.steps=20", "parallel.context=1"))
+    assert metrics(work / "cut")[-1]["step"] == 20
+    trained(cogwheel("evaluate", "cut"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "says"),
+    [
+        ("shared softmax", ("parallel.context=3",), "parallel.context: expected a power of two, got 3"),
+        ("shared softmax", ("parallel.context=4",), "ranks: expected parallel.context × parallel.tensor, 4, times a power of two, got 2"),
+        ("shared softmax", ("parallel.tensor=2", "model.heads=3", "model.width=48"), "model.heads: expected a multiple of 2 for softmax, whose heads the ranks of parallel.tensor share, got 3"),
+        ("shared softmax", ("parallel.tensor=2", "model.feed_forward=97"), "model.feed_forward: expected a multiple of 2, parallel.tensor, got 97"),
+        ("shared softmax", ("parallel.context=2", "model.context=50"), "model.context: expected a multiple of 4 from 12 on, twice parallel.context, got 50"),
+        ("shared hybrid", ("parallel.context=2", "model.heads=1"), "model.heads: expected a multiple of 2 for polynomial, whose heads the ranks of parallel.context share, got 1"),
+        ("translation", ("parallel.context=2",), "parallel.context: expected 1 for the task translation, got 2"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_shared_is_said_once(cogwheel, work, kind, words, says):
+    refused = cogwheel("train", f"{kind}.toml", "--set", *words, "--ranks", 2, "--out", "refused")
+    assert refused.returncode == 2 and says in one_line(refused.stderr)
+    assert not (work / "refused").exists()
 
 
 def test_other_ranks_go_on_with_what_four_began(begin, cogwheel, work, of_one):

@@ -65,7 +65,7 @@ void add_bench_network_command(CLI::App& bench) {
   const auto arguments = std::make_shared<NetworkArguments>();
   CLI::App* command =
       bench.add_subcommand("network", "Time the sums of gradients of ranks, here or as a launcher has started them");
-  add_ranks_option(*command, arguments->ranks, "that exchange, a power of two");
+  add_ranks_option(*command, arguments->ranks, "that exchange");
   constexpr Range<double> seconds_range{.min = 0, .max = 3600};
   add_number(*command, "--seconds", arguments->seconds, seconds_range, "for each size")->default_str("1");
   command->add_option("--out", arguments->out, "a file for `train --dry-run --machine`")->type_name("FILE");

@@ -94,8 +94,9 @@ void add_resume_command(CLI::App& app) {
   command->add_option("--set", arguments->assignments, "go on with other keys of training, as in training.steps=4000")
       ->type_name("KEY=VALUE");
   command->add_option("--out", arguments->out, "a new folder in which a copy of the run goes on")->type_name("DIR");
-  add_ranks_option(*command, arguments->ranks,
-                   "that train together, a power of two; training.micro_batches is a multiple of it");
+  add_ranks_option(
+      *command, arguments->ranks,
+      "that train together: a divisor of training.micro_batches, times parallel.context and parallel.tensor");
   add_definition_options(*command, arguments->definitions);
   command->callback([arguments] { resume(*arguments); });
 }

@@ -150,8 +150,9 @@ void add_train_command(CLI::App& app) {
   command->add_flag(
       "--resume", arguments->resume,
       "go on with the run that --out holds, where it holds one: the same command then starts and restarts");
-  add_ranks_option(*command, arguments->ranks,
-                   "that train together, a power of two; training.micro_batches is a multiple of it");
+  add_ranks_option(
+      *command, arguments->ranks,
+      "that train together: a divisor of training.micro_batches, times parallel.context and parallel.tensor");
   command->add_flag("--dry-run", arguments->dry_run,
                     "train nothing: say what it would take, parameters, memory, work, speed, days; with --ranks, of "
                     "each layout over so many");

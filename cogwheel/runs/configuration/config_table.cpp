@@ -69,6 +69,8 @@ std::vector<ConfigField> config_fields(RunConfig& config) {
       {"training.prompts", &training.prompts, ReadBy::tasks_on_text},
       {"training.spike_deviations", &training.spike_deviations},
       {"training.spike_returns", &training.spike_returns},
+      {"parallel.context", &training.parallel_context},
+      {"parallel.tensor", &training.parallel_tensor},
   });
   return fields;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/nearest_names.h"
 
 namespace cogwheel::runs {
@@ -34,6 +35,10 @@ void check(const TrainingOptions& options) {
     throw UsageError(expected_got("training.micro_batches",
                                   "a power of two up to training.batch, " + std::to_string(options.batch),
                                   std::to_string(options.micro_batches)));
+  expect_within("parallel.context", options.parallel_context, parallel_range);
+  expect_within("parallel.tensor", options.parallel_tensor, parallel_range);
+  if ((options.parallel_context & (options.parallel_context - 1)) != 0)
+    throw UsageError(expected_got("parallel.context", "a power of two", std::to_string(options.parallel_context)));
   expect("recompute", options.recompute, Range<std::int64_t>{0, 10'000});
   const auto expect_name = [](const std::string& name, const std::string& value,
                               const std::vector<std::string>& names) {

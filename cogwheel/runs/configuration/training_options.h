@@ -12,8 +12,10 @@ struct TrainingOptions {
   std::int64_t steps = 2000;
   std::int64_t batch = 12;         // windows per step
   std::int64_t micro_batches = 1;  // slices in which a step goes through its batch, a power of two: memory of one slice
-  std::int64_t recompute = 0;      // activations of every k-th block are made again in the backward pass; 0: of none
-  std::string optimizer = "adamw";  // or "muon": of the hidden matrices; AdamW of all else
+  std::int64_t parallel_context = 1;  // ranks that share each text, a power of two
+  std::int64_t parallel_tensor = 1;   // ranks that share heads and hidden units
+  std::int64_t recompute = 0;         // activations of every k-th block are made again in the backward pass; 0: of none
+  std::string optimizer = "adamw";    // or "muon": of the hidden matrices; AdamW of all else
   double learning_rate = 1e-3;
   double final_learning_rate = 1e-4;
   std::string schedule = "cosine";  // or "linear", or "wsd": warm-up, constant, decay
@@ -47,6 +49,7 @@ struct TrainingOptions {
 // The allowed range of each. Even at the maxima the number of tokens fits into 64 bits.
 inline constexpr Range<std::int64_t> steps_range{1, 100'000'000}, batch_range{1, 65'536};
 inline constexpr Range<std::int64_t> micro_batches_range{1, 65'536}, kept_range{1, 1000}, base_width_range{0, 1 << 20};
+inline constexpr Range<std::int64_t> parallel_range{1, 1024};
 inline constexpr Range<double> learning_rate_range{.min = 0, .max = 1e30, .min_excluded = true};
 
 // The values of `optimizer` and `schedule`.

@@ -113,8 +113,8 @@ double seconds_of_tensors(const Layout& layout, const StepFacts& facts, const Ne
   return sums * seconds_of_all_reduce(bytes, {layout.tensor, 1}, network);
 }
 
-// Keys and values go around forward, and again with their gradients backward (Liu et al., 2023): nothing is computed
-// meanwhile, here.
+// Keys and values go to all others forward, and again with their gradients backward, as much as around a ring (Liu et
+// al., 2023): nothing is computed meanwhile, here.
 double seconds_of_ring(const Layout& layout, const StepFacts& facts, const Network& network) {
   if (layout.context == 1) return 0;
   const TransformerShape& shape = *facts.shape;
@@ -195,8 +195,7 @@ std::string Layout::missing() const {
   const auto add = [&](bool used, const char* what) {
     if (used) text += (text.empty() ? "" : ", ") + std::string(what);
   };
-  add(context > 1, "context");
-  add(tensor > 1, "tensor");
+  add(tensor > 1, "divided weights");
   add(divides_moments, "moments divided");
   return text;
 }

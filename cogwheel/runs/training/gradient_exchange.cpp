@@ -22,13 +22,13 @@ class WhenAccumulated : public torch::autograd::PostAccumulateGradHook {
 }  // namespace
 
 GradientExchange::GradientExchange(const distributed::Ranks& ranks, Optimizer& optimizer, GradientSum& slices,
-                                   const std::string& what)
+                                   const std::string& what, std::int64_t neighbours)
     : optimizer_(optimizer), slices_(slices) {
   if (ranks.count() == 1) return;
   learning_ = optimizer.learning();
   std::vector<std::int64_t> sizes;
   for (const std::size_t index : learning_) sizes.push_back(optimizer.parameters()[index].value.numel());
-  sum_.emplace(ranks.sum(std::move(sizes), what));
+  sum_.emplace(ranks.sum(std::move(sizes), what, neighbours));
 }
 
 GradientExchange::~GradientExchange() { end_hooks(); }

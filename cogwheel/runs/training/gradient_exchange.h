@@ -16,8 +16,10 @@ namespace cogwheel::runs {
 
 class GradientExchange {
  public:
-  // Of one step. `slices` adds this rank's own; `what` is for LostRanks. With one rank nothing happens.
-  GradientExchange(const distributed::Ranks& ranks, Optimizer& optimizer, GradientSum& slices, const std::string& what);
+  // Of one step. `slices` adds this rank's own; `what` is for LostRanks; `neighbours` share texts, of which each has a
+  // part of the gradient. With one rank nothing happens.
+  GradientExchange(const distributed::Ranks& ranks, Optimizer& optimizer, GradientSum& slices, const std::string& what,
+                   std::int64_t neighbours);
   ~GradientExchange();
   GradientExchange(const GradientExchange&) = delete;
   GradientExchange& operator=(const GradientExchange&) = delete;

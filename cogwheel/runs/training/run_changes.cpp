@@ -42,7 +42,8 @@ std::string line_of(const RunChange& change) {
 bool may_change(std::string_view key) {
   constexpr std::array<std::string_view, 4> fixed{"training.seed", "training.optimizer", "training.frozen",
                                                   "training.base_width"};
-  return key.starts_with("training.") && std::find(fixed.begin(), fixed.end(), key) == fixed.end();
+  return (key.starts_with("training.") || key.starts_with("parallel.")) &&
+         std::find(fixed.begin(), fixed.end(), key) == fixed.end();
 }
 
 RunChange change_between(const RunConfig& before, const RunConfig& after, std::int64_t step, const std::string& what) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <optional>
@@ -27,10 +28,12 @@
 #include "cogwheel/runs/training/learned_parameters.h"
 #include "cogwheel/runs/training/muon.h"
 #include "cogwheel/runs/training/optimizer.h"
+#include "cogwheel/runs/training/shared_slices.h"
 #include "cogwheel/runs/training/weight_average.h"
 #include "cogwheel/runs/training/width_scaling.h"
 
 namespace cogwheel::runs {
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -132,11 +135,21 @@ TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& train
       model_(trainable_model(config_)),
       watch_(config_.training.spike_deviations) {
   const TrainingOptions& options = config_.training;
-  if (const std::int64_t count = ranks_->count(); options.micro_batches % count != 0)
+  const std::int64_t context = options.parallel_context, tensor = options.parallel_tensor, count = ranks_->count();
+  if (const std::int64_t of_slice = ranks_of_slice();
+      count % of_slice != 0 || !std::has_single_bit(static_cast<std::uint64_t>(count / of_slice)))
+    throw UsageError(
+        of_slice == 1
+            ? expected_got("ranks", "a power of two, as their sums are a binary tree", std::to_string(count))
+            : expected_got("ranks",
+                           fmt::format("parallel.context × parallel.tensor, {}, times a power of two", of_slice),
+                           std::to_string(count)));
+  if (const std::int64_t sharing = count / ranks_of_slice(); options.micro_batches % sharing != 0)
     throw UsageError(expected_got(
         "training.micro_batches",
-        fmt::format("a multiple of the {0} ranks, which share them (as of --set training.micro_batches={0})", count),
+        fmt::format("a multiple of the {0} ranks, which share them (as of --set training.micro_batches={0})", sharing),
         std::to_string(options.micro_batches)));
+  if (ranks_of_slice() > 1) task_->expect_shared(config_.model, context, tensor);
   if (options.recompute > 0 && !has_blocks(*model_))
     throw UsageError(expected_got("training.recompute",
                                   "0: the model of " + task_->description().name + " has no transformer blocks",
@@ -164,6 +177,22 @@ TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& train
 TrainingRun::TrainingRun(TrainingRun&&) noexcept = default;
 TrainingRun& TrainingRun::operator=(TrainingRun&&) noexcept = default;
 TrainingRun::~TrainingRun() = default;
+
+std::int64_t TrainingRun::ranks_of_slice() const {
+  return config_.training.parallel_context * config_.training.parallel_tensor;
+}
+
+std::int64_t TrainingRun::slices_of_a_rank() const {
+  return config_.training.micro_batches / (ranks_->count() / ranks_of_slice());
+}
+
+std::int64_t TrainingRun::first_slice() const { return ranks_->rank() / ranks_of_slice() * slices_of_a_rank(); }
+
+double TrainingRun::sum_of_shared(double own) const {
+  if (!shared_) return own;
+  constexpr const char* what = "the loss of a slice that ranks share";
+  return shared_->all().gather(at::full({1}, own, at::kDouble), what).result(what).sum().item<double>();
+}
 
 DataPlace TrainingRun::next_place() const {
   const std::int64_t rows = config_.training.batch;
@@ -198,7 +227,7 @@ bool TrainingRun::is_measured_step() const {
 std::vector<double> TrainingRun::losses_of_slices(const Batch& batch, const std::atomic<bool>* stop, GradientSum& sum,
                                                   GradientExchange& exchange) {
   const TrainingOptions& options = config_.training;
-  const std::int64_t slices = options.micro_batches, own = slices / ranks_->count(), first = own * ranks_->rank();
+  const std::int64_t slices = options.micro_batches, own = slices_of_a_rank(), first = first_slice();
   const auto all = static_cast<double>(task_->counted(batch));
   if (all == 0)
     throw Error(expected_got("batch of step " + std::to_string(progress_.steps_done + 1), "something to predict",
@@ -206,8 +235,9 @@ std::vector<double> TrainingRun::losses_of_slices(const Batch& batch, const std:
   optimizer_->zero_gradients();
   std::vector<double> losses;
   for (std::int64_t slice = first; slice < first + own; ++slice) {
-    if (stop != nullptr && stop->load()) return losses;
-    const Batch part = slices == 1 ? batch : slice_of(batch, slice, slices);
+    if (sum_of_shared(stop != nullptr && stop->load() ? 1 : 0) > 0) return losses;
+    Batch part = slices == 1 ? batch : slice_of(batch, slice, slices);
+    if (shared_) part.texts = shared_->texts(), part.heads = shared_->heads();
     const double share = slices == 1 ? 1 : static_cast<double>(task_->counted(part)) / all;
     losses.push_back(0);
     if (share > 0) {
@@ -217,7 +247,7 @@ std::vector<double> TrainingRun::losses_of_slices(const Batch& batch, const std:
         return task_->loss_in(phase_of(progress_.steps_done), *model_, part,
                               dropout_seed(options.seed, progress_.steps_done, slice, slices));
       }();
-      losses.back() = share * loss.item<double>();
+      losses.back() = share * sum_of_shared(loss.item<double>());
       if (!std::isfinite(losses.back())) return losses;
       if (sum.is_last_slice()) exchange.begin();
       (share == 1 ? loss : loss * share).backward();
@@ -228,11 +258,14 @@ std::vector<double> TrainingRun::losses_of_slices(const Batch& batch, const std:
 }
 
 std::optional<double> TrainingRun::differentiate(const Batch& batch, const std::atomic<bool>* stop) {
+  if (ranks_of_slice() > 1 && !shared_)
+    shared_ =
+        std::make_shared<SharedSlices>(*ranks_, config_.training.parallel_context, config_.training.parallel_tensor);
   const auto start = Clock::now();
-  const std::int64_t own = config_.training.micro_batches / ranks_->count();
+  const std::int64_t own = slices_of_a_rank();
   const std::string step = "step " + std::to_string(progress_.steps_done + 1);
   GradientSum sum(optimizer_->values(), own);
-  GradientExchange exchange(*ranks_, *optimizer_, sum, "gradients of " + step);
+  GradientExchange exchange(*ranks_, *optimizer_, sum, "gradients of " + step, ranks_of_slice());
   StepOfRank here{.stopped = false, .seconds = 0, .losses = losses_of_slices(batch, stop, sum, exchange)};
   here.stopped = std::ssize(here.losses) < own && (here.losses.empty() || std::isfinite(here.losses.back()));
   here.seconds = seconds_since(start) - exchange.waited();
@@ -240,10 +273,12 @@ std::optional<double> TrainingRun::differentiate(const Batch& batch, const std::
   exchange.finish();
   double value = 0, slowest = 0;
   bool stopped = false;
-  for (const std::vector<double>& numbers : ranks_->gathered(here.numbers(), "losses of " + step)) {
-    const StepOfRank there = StepOfRank::of(numbers);
+  const std::vector<std::vector<double>> all = ranks_->gathered(here.numbers(), "losses of " + step);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const StepOfRank there = StepOfRank::of(all[rank]);
     stopped |= there.stopped;
     slowest = std::max(slowest, there.seconds);
+    if (rank % static_cast<std::size_t>(ranks_of_slice()) != 0) continue;  // as of the one before
     for (const double loss : there.losses)
       if (std::isfinite(value)) value += loss;
   }
@@ -413,6 +448,7 @@ ContinuedText TrainingRun::continued(const std::string& prompt, std::uint64_t se
 
 TrainingOptions unwatched(TrainingOptions training) {
   training.spike_deviations = 0;
+  training.parallel_context = training.parallel_tensor = 1;
   return training;
 }
 

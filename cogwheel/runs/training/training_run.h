@@ -2,7 +2,8 @@
 // instruction set and number of threads; a run that is saved and loaded continues bit for bit as if uninterrupted.
 //
 // Several ranks (distributed/ranks.h) train one model: each goes through its share of the slices of a step, and all
-// have the whole state after it, the bits of one rank. What every rank has to call is marked "collective".
+// have the whole state after it, the bits of one rank. Ranks that share texts or heads (parallel.context,
+// parallel.tensor) have the same slices. What every rank has to call is marked "collective".
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -31,6 +32,7 @@ namespace cogwheel::runs {
 
 class GradientExchange;
 class GradientSum;
+class SharedSlices;
 class Optimizer;
 struct LearnedParameter;
 class WeightAverage;
@@ -73,7 +75,7 @@ using LeftOutRows = std::set<std::pair<std::int64_t, std::int64_t>>;
 class TrainingRun {
  public:
   // The task completes the configuration. The weights are initialised from training.seed. `ranks`, which outlive it:
-  // null for one. Throws UsageError where they cannot share training.micro_batches equally.
+  // null for one. Throws UsageError where they cannot share training.micro_batches, texts or heads equally.
   TrainingRun(const ModelOptions& model, const TrainingOptions& training, std::shared_ptr<const Task> task,
               const distributed::Ranks* ranks = nullptr);
   TrainingRun(TrainingRun&&) noexcept;
@@ -165,6 +167,12 @@ class TrainingRun {
   // where it was stopped; their gradients are summed.
   std::vector<double> losses_of_slices(const Batch& batch, const std::atomic<bool>* stop, GradientSum& sum,
                                        GradientExchange& exchange);
+  // How many neighbouring ranks share the slices of this one, how many slices those are, and the first.
+  std::int64_t ranks_of_slice() const;
+  std::int64_t slices_of_a_rank() const;
+  std::int64_t first_slice() const;
+  // Collective of the ranks that share its slices.
+  double sum_of_shared(double own) const;
   bool is_measured_step() const;
   StepReport make_report();
   ContinuedText continued(const std::string& prompt, std::uint64_t seed);
@@ -173,7 +181,8 @@ class TrainingRun {
 
   std::shared_ptr<const Task> task_;
   const distributed::Ranks* ranks_;
-  RunConfig config_;  // completed by the task
+  std::shared_ptr<const SharedSlices> shared_;  // null: each rank has slices of its own
+  RunConfig config_;                            // completed by the task
   // Behind pointers, so that this header needs none of libtorch's, which take ten times as long to compile.
   std::shared_ptr<torch::nn::Module> model_;
   std::vector<Phase> phases_;
@@ -188,7 +197,7 @@ class TrainingRun {
   std::string problem_;
 };
 
-// The same without a look for spikes, of a run whose steps are only timed.
+// The same without a look for spikes, and for one rank: of a run whose steps are only timed.
 TrainingOptions unwatched(TrainingOptions training);
 
 // Training steps per second of this model on this machine, of the last phase of the task, from as many steps as fit

@@ -92,6 +92,17 @@ class CorpusModelling : public LanguageModelTask {
     return rows(context_of(model), training.seed, place.rows, training.batch);
   }
 
+  void expect_shared(const runs::ModelOptions& given, std::int64_t ranks, std::int64_t tensor) const override {
+    LanguageModelTask::expect_shared(given, ranks, tensor);
+    const LanguageModelOptions& model = given.as<LanguageModelOptions>();
+    for (std::int64_t layer = 0; data_.documents && layer < model.layers; ++layer)
+      if (const std::string name = layer_mechanism(model, layer);
+          find_recurrent_law(name) != nullptr && model.heads % ranks != 0)
+        throw UsageError(expected_got(
+            "model.heads", "a multiple of parallel.context, " + std::to_string(ranks) + ", for documents in " + name,
+            std::to_string(model.heads)));
+  }
+
   std::string continued(torch::nn::Module& model, const std::string& prompt, std::uint64_t seed) const override {
     return continued_text(model, tokenizer(), prompt, seed);
   }

@@ -14,6 +14,7 @@
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/nn/losses/token_loss.h"
 #include "cogwheel/nn/packed_sequences.h"
+#include "cogwheel/nn/ranks/shared_pass.h"
 #include "cogwheel/nn/states/key_value_state.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/narrow_weights.h"
@@ -240,9 +241,17 @@ at::Tensor LanguageModelImpl::loss(const at::Tensor& tokens, const at::Tensor& t
   if (context.hooks != nullptr && context.hooks->wants(nn::HookPlace::logits, -1))
     return at::cross_entropy_loss(forward(tokens, context).flatten(0, 1),
                                   targets.flatten().to(token_embedding_.device()));
-  const TargetRows rows = target_rows(tokens, targets, context);
+  TargetRows rows = target_rows(tokens, targets, context);
+  double share = 1;
+  if (context.heads != nullptr && rows.targets.numel() > 0) {  // what the head makes is shared row by row
+    const std::int64_t all = rows.targets.numel(), rank = context.heads->rank(), ranks = context.heads->count(),
+                       first = all * rank / ranks, own = all * (rank + 1) / ranks - first;
+    rows = {rows.states.narrow(0, first, own), rows.targets.narrow(0, first, own)};
+    share = static_cast<double>(own) / static_cast<double>(all);
+  }
   if (rows.targets.numel() == 0) return rows.states.sum() * 0;
-  return nn::head_loss(rows.states, unembedding(), unembedding_bias(), rows.targets);
+  const at::Tensor loss = nn::head_loss(rows.states, unembedding(), unembedding_bias(), rows.targets);
+  return share == 1 ? loss : loss * share;
 }
 
 namespace {

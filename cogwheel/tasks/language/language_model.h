@@ -71,7 +71,8 @@ class LanguageModelImpl : public torch::nn::Module {
   TargetRows target_rows(const at::Tensor& tokens, const at::Tensor& targets, const nn::ForwardContext& context = {});
 
   // The mean cross-entropy in nats of the targets, [B, N], that are not `ignored_target`; 0 where there are none.
-  // Without hooks the logits are made and read in blocks of rows (nn/losses/token_loss.h).
+  // Without hooks the logits are made and read in blocks of rows (nn/losses/token_loss.h). Of ranks that share heads
+  // (ForwardContext::heads), this one's part of it.
   at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets, const nn::ForwardContext& context = {});
 
   const LanguageModelOptions& options() const { return options_; }

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/attention/mechanisms/layer_pattern.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/nn/attention_maps.h"
+#include "cogwheel/nn/causal_convolution.h"
 #include "cogwheel/nn/model_holder.h"
 #include "cogwheel/runs/task_options.h"
 #include "cogwheel/tasks/language/generator.h"
@@ -81,6 +83,40 @@ std::string LanguageModelTask::text_of(const text::Tokenizer& tokenizer, std::sp
 }
 
 std::int64_t LanguageModelTask::counted(const runs::Batch& batch) const { return runs::told_targets(batch); }
+
+void LanguageModelTask::expect_shared(const runs::ModelOptions& given, std::int64_t context,
+                                      std::int64_t tensor) const {
+  const LanguageModelOptions& model = given.as<LanguageModelOptions>();
+  const auto expect_multiple = [](const std::string& key, std::int64_t of, std::int64_t value, const std::string& why) {
+    if (value % of != 0)
+      throw UsageError(expected_got(key, "a multiple of " + std::to_string(of) + why, std::to_string(value)));
+  };
+  if (lessons_.has_teacher())
+    throw UsageError(expected_got(context > 1 ? "parallel.context" : "parallel.tensor", "1 beside task.teacher",
+                                  std::to_string(context > 1 ? context : tensor)));
+  if (context > 1) {
+    // Each rank has two stretches of a text, which convolutions read the ends of.
+    constexpr std::int64_t shortest = nn::CausalConvolutionImpl::taps - 1;
+    const std::int64_t stretches = 2 * context;
+    if (model.context % stretches != 0 || model.context < stretches * shortest)
+      throw UsageError(expected_got("model.context",
+                                    "a multiple of " + std::to_string(stretches) + " from " +
+                                        std::to_string(stretches * shortest) + " on, twice parallel.context",
+                                    std::to_string(model.context)));
+  }
+  expect_multiple("model.feed_forward", tensor, model.feed_forward_width(), ", parallel.tensor");
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+    const std::string name = layer_mechanism(model, layer);
+    const Mechanism& mechanism = find_mechanism(name);
+    if (mechanism.recurrent() != nullptr) continue;
+    const std::string why = " for " + name + ", whose heads the ranks of " +
+                            (tensor > 1 ? "parallel.tensor" : "parallel.context") + " share";
+    const std::int64_t shared = tensor * mechanism.sub_heads() * (mechanism.is_matrix() ? context : 1);
+    if (tensor == 1 && !mechanism.is_matrix()) continue;
+    expect_multiple("model.heads", shared, model.heads, why);
+    if (model.key_value_heads > 0) expect_multiple("model.key_value_heads", shared, model.key_value_heads, why);
+  }
+}
 
 runs::Batch LanguageModelTask::held_out_windows_of(std::int64_t, std::int64_t, std::uint64_t) const {
   throw UsageError(expected_got("task", "one on a text or corpora, which hold some of it out", description().name));

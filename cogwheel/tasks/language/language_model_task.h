@@ -25,6 +25,7 @@ class LanguageModelTask : public runs::Task {
 
   void initialize(torch::nn::Module& model, std::uint64_t seed) const override;
   std::int64_t counted(const runs::Batch& batch) const override;
+  void expect_shared(const runs::ModelOptions& model, std::int64_t context, std::int64_t tensor) const override;
   std::vector<runs::Phase> phases() const override;
   bool learns(const torch::nn::Module& model, const runs::Phase& phase, const std::string& parameter) const override;
   at::Tensor loss_in(const runs::Phase& phase, torch::nn::Module& model, const runs::Batch& batch,

@@ -22,6 +22,7 @@ class Lessons {
   Lessons(const runs::RunConfig& config, const std::filesystem::path& folder);
 
   bool none() const { return options_.values.empty(); }
+  bool has_teacher() const { return share_ > 0 || transfer_steps_ > 0; }
   // With defaults and hashes, as a run records them.
   const runs::TaskOptions& options() const { return options_; }
   // The file of the start's tokenizer; empty where there is no start, or none that is needed.
