@@ -6,7 +6,7 @@
 
 namespace cogwheel::cli {
 
-// One, unless set_ranks was called, once, before anything runs. Throws UsageError where their number does not serve.
+// One, unless set_ranks was called, once, before anything runs.
 const distributed::Ranks& ranks();
 void set_ranks(const std::string& group, std::int64_t rank, std::int64_t count,
                distributed::Ranks::MakeGroup make_group);

@@ -63,7 +63,7 @@ at::Tensor rows_of_own_heads(const CutRanks& ranks, const at::Tensor& tensor, st
   const bool has_heads = tensor.size(dim) == heads && heads > 1, has_rows = tensor.size(dim + 1) > 1;
   if (has_rows && has_heads) return share_of_heads(ranks, tensor, {dim, dim + 1}, heads_text);
   if (has_rows) return all_tokens(ranks, tensor, dim + 1, heads_text);
-  return has_heads ? own_heads(ranks, tensor, dim) : tensor;
+  return has_heads ? own_heads(ranks.group, tensor, dim) : tensor;
 }
 
 at::Tensor with_dimensions(at::Tensor tensor, std::int64_t count) {
@@ -78,7 +78,7 @@ ops::AttentionOptions of_own_heads(const CutCall& call, const ops::AttentionOpti
   ops::AttentionOptions options = given;
   for (auto* const weight : {&options.score_weight, &options.score_projection, &options.alibi})
     if (*weight && (*weight)->dim() > 0 && (*weight)->size(0) % call.count() == 0)
-      *weight = own_heads(ranks, **weight, 0);
+      *weight = own_heads(ranks.group, **weight, 0);
   for (auto* const bias : {&options.bias, &options.energy_bias})
     if (*bias && (*bias)->dim() <= 4) *bias = rows_of_own_heads(ranks, with_dimensions(**bias, 4), heads);
   if (options.ranges && options.ranges->dim() == 4) options.ranges = rows_of_own_heads(ranks, *options.ranges, heads);
@@ -95,7 +95,7 @@ ops::AttentionOptions of_own_heads(const CutCall& call, const ops::AttentionOpti
     if (name == "lam" && tensor.dim() >= 2)
       tensor = rows_of_own_heads(ranks, with_dimensions(tensor, 3), heads);
     else if (tensor.dim() > 0 && tensor.size(0) > 1 && tensor.size(0) % call.count() == 0)
-      tensor = own_heads(ranks, tensor, 0);
+      tensor = own_heads(ranks.group, tensor, 0);
   }
   return options;
 }

@@ -112,9 +112,9 @@ at::Tensor sum_of_parts(const Group& ranks, const at::Tensor& part, const std::s
   return recorded("SumOfPartsBackward", part, sum, sum);
 }
 
-at::Tensor own_heads(const CutRanks& ranks, const at::Tensor& tensor, std::int64_t dim) {
-  const std::int64_t share = tensor.size(dim) / ranks.group.count();
-  return tensor.narrow(dim, ranks.group.rank() * share, share);
+at::Tensor own_heads(const Group& ranks, const at::Tensor& tensor, std::int64_t dim) {
+  const std::int64_t share = tensor.size(dim) / ranks.count();
+  return tensor.narrow(dim, ranks.rank() * share, share);
 }
 
 }  // namespace cogwheel::distributed

@@ -43,7 +43,8 @@ at::Tensor share_of_tokens(const CutRanks& ranks, const at::Tensor& of_heads, co
 // all ranks, each of which has its own part of the loss.
 at::Tensor sum_of_parts(const Group& ranks, const at::Tensor& part, const std::string& what);
 
-// The heads of a tensor that has no tokens, of this rank's share.
-at::Tensor own_heads(const CutRanks& ranks, const at::Tensor& tensor, std::int64_t dim);
+// The heads of a tensor that has no tokens, of this rank's share; or of whatever else its dimension is, which the ranks
+// divide.
+at::Tensor own_heads(const Group& ranks, const at::Tensor& tensor, std::int64_t dim);
 
 }  // namespace cogwheel::distributed

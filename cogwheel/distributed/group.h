@@ -50,7 +50,6 @@ class Group {
   Group() = default;  // of one rank, alone
   Group(std::string name, std::int64_t rank, std::int64_t count, Threads threads = Threads::several);
 
-  const std::string& name() const { return name_; }
   std::int64_t rank() const { return rank_; }
   std::int64_t count() const { return count_; }
 

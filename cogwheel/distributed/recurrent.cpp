@@ -20,7 +20,7 @@ at::Tensor of_own_heads(const CutRanks& ranks, const at::Tensor& tensor, std::st
   const auto place = [](std::size_t axis) { return static_cast<std::int64_t>(axis); };
   if (heads == std::string_view::npos)
     return tokens == std::string_view::npos ? tensor : all_tokens(ranks, tensor, place(tokens), of_recurrent);
-  if (tokens == std::string_view::npos) return own_heads(ranks, tensor, place(heads));
+  if (tokens == std::string_view::npos) return own_heads(ranks.group, tensor, place(heads));
   return share_of_heads(ranks, tensor, {place(heads), place(tokens)}, of_recurrent);
 }
 
@@ -34,7 +34,7 @@ std::tuple<at::Tensor, std::vector<at::Tensor>> by_own_heads(const CutRanks& ran
   };
   ops::RecurrentOptions options = given;
   for (auto& [name, tensor] : options.parameters) tensor = of_own_heads(ranks, tensor, axes_of(law, name, tensor));
-  for (at::Tensor& part : options.initial_state) part = own_heads(ranks, part, 1);
+  for (at::Tensor& part : options.initial_state) part = own_heads(ranks.group, part, 1);
   const auto own_query = shared(query), own_key = shared(key);
   auto [output, state] = ops::recurrent(own_query, own_key, *shared(value), law.name, options);
   const CutRanks in_order{ranks.group, SequenceCut("contiguous", ranks.group.rank(), ranks.group.count())};

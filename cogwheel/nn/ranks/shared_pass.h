@@ -51,11 +51,8 @@ class SharedHeads {
   // each of which has its own part of the loss.
   virtual at::Tensor sum(const at::Tensor& part, const std::string& what) const = 0;
 
-  // The share of this rank of a dimension.
-  at::Tensor own(const at::Tensor& tensor, std::int64_t dim) const {
-    const std::int64_t share = tensor.size(dim) / count();
-    return tensor.narrow(dim, rank() * share, share);
-  }
+  // The share of this rank of a dimension, counted from 0. No collective.
+  virtual at::Tensor own(const at::Tensor& tensor, std::int64_t dim) const = 0;
 };
 
 }  // namespace cogwheel::nn

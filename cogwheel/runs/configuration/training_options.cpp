@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/nearest_names.h"
 
 namespace cogwheel::runs {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "cogwheel/distributed/attention.h"
+#include "cogwheel/distributed/exchanges.h"
 #include "cogwheel/distributed/recurrent.h"
 
 namespace cogwheel::runs {
@@ -51,6 +52,9 @@ class HeadsOfRanks : public nn::SharedHeads {
   std::int64_t count() const override { return group_.count(); }
   at::Tensor sum(const at::Tensor& part, const std::string& what) const override {
     return distributed::sum_of_parts(group_, part, what);
+  }
+  at::Tensor own(const at::Tensor& tensor, std::int64_t dim) const override {
+    return distributed::own_heads(group_, tensor, dim);
   }
 
  private:

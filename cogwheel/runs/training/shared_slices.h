@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <memory>
 
-#include "cogwheel/distributed/exchanges.h"
 #include "cogwheel/distributed/ranks.h"
 #include "cogwheel/nn/ranks/shared_pass.h"
 

@@ -33,7 +33,6 @@
 #include "cogwheel/runs/training/width_scaling.h"
 
 namespace cogwheel::runs {
-
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -135,7 +134,7 @@ TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& train
       model_(trainable_model(config_)),
       watch_(config_.training.spike_deviations) {
   const TrainingOptions& options = config_.training;
-  const std::int64_t context = options.parallel_context, tensor = options.parallel_tensor, count = ranks_->count();
+  const std::int64_t count = ranks_->count();
   if (const std::int64_t of_slice = ranks_of_slice();
       count % of_slice != 0 || !std::has_single_bit(static_cast<std::uint64_t>(count / of_slice)))
     throw UsageError(
@@ -149,7 +148,7 @@ TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& train
         "training.micro_batches",
         fmt::format("a multiple of the {0} ranks, which share them (as of --set training.micro_batches={0})", sharing),
         std::to_string(options.micro_batches)));
-  if (ranks_of_slice() > 1) task_->expect_shared(config_.model, context, tensor);
+  if (ranks_of_slice() > 1) task_->expect_shared(config_.model, options.parallel_context, options.parallel_tensor);
   if (options.recompute > 0 && !has_blocks(*model_))
     throw UsageError(expected_got("training.recompute",
                                   "0: the model of " + task_->description().name + " has no transformer blocks",
