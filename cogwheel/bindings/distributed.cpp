@@ -27,7 +27,9 @@ CutRanks ranks_of(std::string_view group, std::int64_t rank, std::int64_t ranks,
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, std::string_view group,
                      std::int64_t rank, std::int64_t ranks, std::string_view layout, std::string_view method,
                      std::string_view mechanism, const ops::AttentionOptions& options) {
-  return distributed::attention(ranks_of(group, rank, ranks, layout), method, query, key, value, mechanism, options);
+  const CutRanks cut = ranks_of(group, rank, ranks, layout);
+  distributed::expect_alike(cut.group, query, key, value, options);
+  return distributed::attention(cut, method, query, key, value, mechanism, options);
 }
 
 std::tuple<at::Tensor, at::Tensor> attention_statistics(const at::Tensor& query, const at::Tensor& key,
@@ -35,8 +37,9 @@ std::tuple<at::Tensor, at::Tensor> attention_statistics(const at::Tensor& query,
                                                         std::int64_t rank, std::int64_t ranks, std::string_view layout,
                                                         std::string_view method, std::string_view mechanism,
                                                         const ops::AttentionOptions& options) {
-  return distributed::attention_statistics(ranks_of(group, rank, ranks, layout), method, query, key, value, argmax,
-                                           mechanism, options);
+  const CutRanks cut = ranks_of(group, rank, ranks, layout);
+  distributed::expect_alike(cut.group, query, key, value, options);
+  return distributed::attention_statistics(cut, method, query, key, value, argmax, mechanism, options);
 }
 
 std::tuple<at::Tensor, std::vector<at::Tensor>> recurrent(const std::optional<at::Tensor>& query,
@@ -45,7 +48,9 @@ std::tuple<at::Tensor, std::vector<at::Tensor>> recurrent(const std::optional<at
                                                           std::string_view layout, std::string_view method,
                                                           std::string_view mechanism,
                                                           const ops::RecurrentOptions& options) {
-  return distributed::recurrent(ranks_of(group, rank, ranks, layout), method, query, key, value, mechanism, options);
+  const CutRanks cut = ranks_of(group, rank, ranks, layout);
+  distributed::expect_alike(cut.group, query, key, value, options);
+  return distributed::recurrent(cut, method, query, key, value, mechanism, options);
 }
 
 at::Tensor shard(const at::Tensor& tensor, std::int64_t dim, std::int64_t rank, std::int64_t ranks,

@@ -43,4 +43,20 @@ void expect_alike(const Group& group, const std::string& operation, const std::v
                            text_of(rank));
 }
 
+void expect_alike(const Group& group, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                  const ops::AttentionOptions& options) {
+  std::vector<at::Tensor> alike{query, key, value};
+#define ATTENTION_DIFFERENTIABLE(name) alike.push_back(options.name.value_or(at::Tensor()));
+#include "cogwheel/ops/pairwise/attention_options.def"
+  for (const auto& [name, tensor] : options.parameters) alike.push_back(tensor);
+  expect_alike(group, "attention", alike);
+}
+
+void expect_alike(const Group& group, const std::optional<at::Tensor>& query, const std::optional<at::Tensor>& key,
+                  const at::Tensor& value, const ops::RecurrentOptions& options) {
+  std::vector<at::Tensor> alike{value, query.value_or(at::Tensor()), key.value_or(at::Tensor())};
+  for (const auto& [name, tensor] : options.parameters) alike.push_back(tensor);
+  expect_alike(group, "recurrent", alike);
+}
+
 }  // namespace cogwheel::distributed

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "cogwheel/attention/mechanisms/catalogue.h"
-#include "cogwheel/distributed/alike.h"
 #include "cogwheel/distributed/gathered_keys.h"
 #include "cogwheel/ops/pairwise/dropout_factors.h"
 #include "cogwheel/ops/pairwise/pairwise_pass.h"
@@ -84,13 +83,8 @@ ops::AttentionOptions of_own_heads(const CutCall& call, const ops::AttentionOpti
   if (options.ranges && options.ranges->dim() == 4) options.ranges = rows_of_own_heads(ranks, *options.ranges, heads);
   if (options.local_centers && options.local_centers->dim() == 3)
     options.local_centers = share_of_heads(ranks, *options.local_centers, {}, heads_text);
-  if (options.seed && options.dropout > 0) {
-    const ops::DropoutSeed seed(*options.seed);
-    const std::int64_t first = heads / call.count() * ranks.group.rank();
-    options.seed = at::tensor({static_cast<std::int64_t>(seed.seed), seed.part.first_query,
-                               seed.part.head(0, first, heads), seed.part.heads > 0 ? seed.part.heads : heads},
-                              at::kLong);
-  }
+  if (options.seed && options.dropout > 0)
+    options.seed = ops::DropoutSeed(*options.seed).of_part(0, 0, heads / call.count() * ranks.group.rank(), heads);
   for (auto& [name, tensor] : options.parameters) {
     if (name == "lam" && tensor.dim() >= 2)
       tensor = rows_of_own_heads(ranks, with_dimensions(tensor, 3), heads);
@@ -108,12 +102,7 @@ auto by_own_heads(const CutCall& call, const ops::AttentionOptions& given, const
 }
 
 CutCall checked(const CutRanks& ranks, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                std::string_view mechanism, const ops::AttentionOptions& options) {
-  std::vector<at::Tensor> alike{query, key, value};
-#define ATTENTION_DIFFERENTIABLE(name) alike.push_back(options.name.value_or(at::Tensor()));
-#include "cogwheel/ops/pairwise/attention_options.def"
-  for (const auto& [name, tensor] : options.parameters) alike.push_back(tensor);
-  expect_alike(ranks.group, "attention", alike);
+                std::string_view mechanism) {
   for (const auto& [name, tensor] : {std::pair("query", &query), {"key", &key}, {"value", &value}})
     if (tensor->dim() != 4 || tensor->size(2) == 0)
       ops::refuse(name, "[batch, heads, tokens of this rank, width], with tokens", ops::shape_text(*tensor));
@@ -126,7 +115,7 @@ CutCall checked(const CutRanks& ranks, const at::Tensor& query, const at::Tensor
 
 at::Tensor attention(const CutRanks& ranks, std::string_view method, const at::Tensor& query, const at::Tensor& key,
                      const at::Tensor& value, std::string_view mechanism, const ops::AttentionOptions& options) {
-  const CutCall call = checked(ranks, query, key, value, mechanism, options);
+  const CutCall call = checked(ranks, query, key, value, mechanism);
   const bool heads = goes_by_heads(call, method);
   if (call.mechanism == nullptr || ranks.group.count() == 1)
     return ops::attention(query, key, value, mechanism, options);
@@ -146,7 +135,7 @@ std::tuple<at::Tensor, at::Tensor> attention_statistics(const CutRanks& ranks, s
                                                         const at::Tensor& value, bool argmax,
                                                         std::string_view mechanism,
                                                         const ops::AttentionOptions& options) {
-  const CutCall call = checked(ranks, query, key, value, mechanism, options);
+  const CutCall call = checked(ranks, query, key, value, mechanism);
   const bool heads = goes_by_heads(call, method);
   if (call.mechanism == nullptr || ranks.group.count() == 1)
     return ops::attention_statistics(query, key, value, argmax, mechanism, options);

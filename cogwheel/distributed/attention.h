@@ -23,9 +23,9 @@ namespace cogwheel::distributed {
 //   heads   each computes some heads of all tokens, between two exchanges: every mechanism, and heads that ranks divide
 //   auto    heads where ranks divide them, else gather
 //
-// Every rank calls it, with tensors of the same sizes. Dropout drops what one rank would drop for the same seed. Throws
-// c10::ValueError as ops::attention, for tokens or heads that do not divide, and for calls that differ in sizes;
-// LostRanks.
+// Every rank calls it, with tensors of the same sizes, of which it asks nothing (expect_alike does). Dropout drops what
+// one rank would drop for the same seed. Throws c10::ValueError as ops::attention, and for tokens or heads that do not
+// divide; LostRanks.
 at::Tensor attention(const CutRanks& ranks, std::string_view method, const at::Tensor& query, const at::Tensor& key,
                      const at::Tensor& value, std::string_view mechanism, const ops::AttentionOptions& options);
 

@@ -159,14 +159,9 @@ PairwiseOptions options_of(const Call& call, const variable_list& inputs, const 
     option.reset();
     if (inputs[i].defined()) option = OptionPart{i}.of(inputs[i], heads, rows.stretch);
   }
-  if (call.options.dropout > 0) {
-    const ops::DropoutSeed seed(inputs[place::seed]);
-    const dropout::Part& given = seed.part;
-    const std::int64_t heads_of_call = given.heads > 0 ? given.heads : all_heads;
-    options.seed = at::tensor({static_cast<std::int64_t>(seed.seed), given.query(rows.stretch.begin),
-                               given.head(heads.piece.batch, heads.first_output(), all_heads), heads_of_call},
-                              at::kLong);
-  }
+  if (call.options.dropout > 0)
+    options.seed = ops::DropoutSeed(inputs[place::seed])
+                       .of_part(rows.stretch.begin, heads.piece.batch, heads.first_output(), all_heads);
   return options;
 }
 

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "cogwheel/attention/mechanisms/recurrent_contract.h"
-#include "cogwheel/distributed/alike.h"
 #include "cogwheel/distributed/state_chain.h"
 #include "cogwheel/ops/recurrent/recurrent_checks.h"
 #include "cogwheel/ops/support/bundle.h"
@@ -53,9 +52,6 @@ std::tuple<at::Tensor, std::vector<at::Tensor>> recurrent(const CutRanks& ranks,
   const std::int64_t count = ranks.group.count();
   if (method != "auto" && method != "heads" && method != "chain")
     ops::refuse_recurrent("method", "auto, heads or chain", std::string(method));
-  std::vector<at::Tensor> alike{value, query.value_or(at::Tensor()), key.value_or(at::Tensor())};
-  for (const auto& [name, tensor] : options.parameters) alike.push_back(tensor);
-  expect_alike(ranks.group, "recurrent", alike);
   if (count == 1) return ops::recurrent(query, key, value, mechanism, options);
   if (value.dim() != 4 || value.size(2) == 0)
     ops::refuse_recurrent("value", "[batch, heads, tokens of this rank, width], with tokens", ops::shape_text(value));

@@ -23,8 +23,8 @@ namespace cogwheel::distributed {
 //   auto   chain where it can, which sends less and was the faster one, else heads
 //
 // Gradients of what ranks share are each rank's own part, but that of the initial state, which the rank of the first
-// token has. Throws c10::ValueError as ops::recurrent, for tokens or heads that do not divide, and for calls that
-// differ in sizes; LostRanks.
+// token has. It does not ask whether ranks call alike (expect_alike does). Throws c10::ValueError as ops::recurrent,
+// and for tokens or heads that do not divide; LostRanks.
 std::tuple<at::Tensor, std::vector<at::Tensor>> recurrent(const CutRanks& ranks, std::string_view method,
                                                           const std::optional<at::Tensor>& query,
                                                           const std::optional<at::Tensor>& key, const at::Tensor& value,

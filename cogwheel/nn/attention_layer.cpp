@@ -26,6 +26,7 @@
 #include "cogwheel/nn/weights/derivative_path.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/ops/pairwise/dropout_factors.h"
 #include "cogwheel/ops/pairwise/parameters.h"
 #include "cogwheel/ops/pairwise/scores.h"
 
@@ -201,19 +202,18 @@ ops::AttentionOptions AttentionLayerImpl::operator_options(const Dropout& dropou
   for (auto* const of_heads : {&options.score_weight, &options.score_projection, &options.alibi})
     if (*of_heads) *of_heads = ranks->own(**of_heads, 0);
   for (auto& [name, of_heads] : options.parameters) of_heads = ranks->own(of_heads, 0);
-  if (options.seed) {  // drops what one rank drops
+  if (options.seed) {
     const std::int64_t heads = options_.heads / mechanism_.sub_heads();
-    options.seed = at::tensor(
-        {static_cast<std::int64_t>(dropout.seed()), std::int64_t{0}, heads / ranks->count() * ranks->rank(), heads},
-        at::kLong);
+    options.seed = ops::DropoutSeed(*options.seed).of_part(0, 0, heads / ranks->count() * ranks->rank(), heads);
   }
   return options;
 }
 
 AttentionLayerImpl::Heads AttentionLayerImpl::project(const at::Tensor& x, const ForwardContext& context) {
   const LayerState* const state = rotary_ ? context.layer_state : nullptr;
-  const at::Tensor positions =
+  at::Tensor positions =
       context.positions.defined() || state == nullptr ? context.positions : ragged_positions(*state, x.size(1));
+  if (positions.defined()) positions = positions.to(x.device());
   const std::int64_t first = positions.defined() || state == nullptr ? 0 : state->longest();
   const auto placed = [&](HookPlace place, const at::Tensor& split) {
     if (!rotary_) return split.transpose(1, 2);
@@ -341,10 +341,12 @@ at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context
     options.key_lengths = state.lengths().clone();
     options.first_positions = state.lengths() - heads.query.size(2);
   } else {
-    options.key_lengths = context.lengths;
-    // A pass for its shapes alone has lengths all the same.
-    if (options.key_lengths && heads.query.is_meta()) options.key_lengths = options.key_lengths->to(at::kMeta);
-    options.cu_seqlens = context.cu_seqlens;
+    // A pass for its shapes alone has numbers all the same.
+    const auto placed = [&](const std::optional<at::Tensor>& numbers) {
+      return numbers ? std::optional(numbers->to(heads.query.device())) : std::nullopt;
+    };
+    options.key_lengths = placed(context.lengths);
+    options.cu_seqlens = placed(context.cu_seqlens);
     if (context.texts != nullptr)
       attended = context.texts->attention(heads.query, heads.key, heads.value, name, options);
   }

@@ -284,7 +284,7 @@ ops::RecurrentOptions RecurrentLayerImpl::operator_options(const Heads& heads) c
 at::Tensor RecurrentLayerImpl::walk(const Heads& heads, const Before& before, std::vector<at::Tensor>& after) const {
   ops::RecurrentOptions options = operator_options(heads);
   options.initial_state = before.carried.law;
-  options.cu_seqlens = given(before.cu_seqlens);
+  if (before.cu_seqlens.defined()) options.cu_seqlens = before.cu_seqlens.to(heads.value.device());
   const auto walked = [&] {
     at::Tensor output;
     const auto query = given(heads.query), key = given(heads.key);

@@ -3,10 +3,12 @@
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -290,6 +292,30 @@ def test_a_rank_that_is_killed_ends_all_and_the_same_command_goes_on(begin, cogw
     assert refused.returncode == 2 and "training.steps: expected 160, as it began, got 24" in one_line(refused.stderr)
     trained(cogwheel(*words))
     expect_same(work / "killed", of_one("gpt", *longer))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "words"), [("dropout", ["parallel.context=2"]), ("hybrid", ["parallel.context=4"]), ("softmax", ["parallel.context=2", "parallel.tensor=2"])])
+def test_ranks_that_share_are_killed_at_random(begin, cogwheel, work, kind, words):
+    """One of four, eight times, whatever it then does; the bits are those of a run that nobody disturbed."""
+    draw = random.Random(kind)
+    train = ("train", f"shared {kind}.toml", "--set", *words, "training.micro_batches=2", "model.heads=4", "model.width=64", "training.steps=400", "--ranks", 4, "--out")
+    killed = 0
+    while killed < 8:
+        process = begin(*train, f"disturbed-{kind}", "--resume")
+        ranks = ranks_of(process)
+        time.sleep(draw.uniform(1, 7))
+        if process.poll() == 0:
+            break
+        os.kill(draw.choice(ranks), signal.SIGKILL)
+        process.communicate(timeout=120)
+        assert process.returncode == 1
+        wait_for(lambda: not any(os.path.exists(f"/proc/{rank}") for rank in ranks))
+        killed += 1
+    assert killed > 2
+    trained(cogwheel(*train, f"disturbed-{kind}", "--resume"))
+    trained(cogwheel(*train, f"undisturbed-{kind}"))
+    expect_same(work / f"disturbed-{kind}", work / f"undisturbed-{kind}")
 
 
 def test_ranks_that_are_asked_to_stop_end_as_the_first_does(work):

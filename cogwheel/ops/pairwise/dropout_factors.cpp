@@ -2,6 +2,7 @@
 
 #include <ATen/Dispatch.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 #include <torch/library.h>
 
 #include <optional>
@@ -41,6 +42,13 @@ DropoutSeed::DropoutSeed(const at::Tensor& numbers) {
   const auto* const number = here.const_data_ptr<std::int64_t>();
   seed = static_cast<std::uint64_t>(number[0]);
   if (here.numel() == numbers_of_part) part = {.first_query = number[1], .first_head = number[2], .heads = number[3]};
+}
+
+at::Tensor DropoutSeed::of_part(std::int64_t first_query, std::int64_t text, std::int64_t first_head,
+                                std::int64_t heads) const {
+  return at::tensor({static_cast<std::int64_t>(seed), part.query(first_query), part.head(text, first_head, heads),
+                     part.heads > 0 ? part.heads : heads},
+                    at::kLong);
 }
 
 at::Tensor dropout_factors(const at::Tensor& seed, at::IntArrayRef size, std::int64_t first_query, double dropout,

@@ -16,6 +16,9 @@ struct DropoutSeed {
   dropout::Part part = {};
 
   explicit DropoutSeed(const at::Tensor& numbers);
+  // As an option of a call on a part of what it is for: on queries from `first_query` on and, of one text of the batch,
+  // heads from `first_head` on of so many. They drop what they drop among all.
+  at::Tensor of_part(std::int64_t first_query, std::int64_t text, std::int64_t first_head, std::int64_t heads) const;
 };
 inline constexpr std::int64_t numbers_of_part = 4;
 
