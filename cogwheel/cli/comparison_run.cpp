@@ -20,6 +20,7 @@
 #include "cogwheel/compare/record/machine.h"
 #include "cogwheel/compare/report/page.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/process/memory.h"
 #include "cogwheel/core/process/shell_word.h"
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/core/wording/utc_time.h"
@@ -73,7 +74,7 @@ double measure_together(const compare::RowTasks& tasks, const compare::Mechanism
 
 // How many processes there is memory for that hold what this one does: data, a model, libraries.
 std::int64_t room_for_workers() {
-  const auto available = compare::available_memory_bytes(), resident = compare::resident_memory_bytes();
+  const auto available = available_memory_bytes(), resident = resident_memory_bytes();
   return available && resident && *resident > 0 ? *available / *resident : 1;
 }
 

@@ -11,7 +11,7 @@
 #include "cogwheel/cli/forecast/layouts.h"
 #include "cogwheel/cli/forecast/measured_slice.h"
 #include "cogwheel/cli/rank_processes.h"
-#include "cogwheel/compare/record/machine.h"
+#include "cogwheel/core/process/memory.h"
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/pages/exhibits.h"
 #include "cogwheel/pages/html.h"
@@ -39,8 +39,8 @@ Forecast forecast(const runs::RunConfig& config, const std::shared_ptr<const run
   Forecast found{.parameters = runs::parameter_count(config.model),
                  .slices = config.training.micro_batches,
                  .memory = {},
-                 .program = compare::resident_memory_bytes().value_or(0),
-                 .available = compare::available_memory_bytes(),
+                 .program = resident_memory_bytes().value_or(0),
+                 .available = available_memory_bytes(),
                  .flops = {},
                  .measured = {},
                  .epochs = {}};
@@ -141,9 +141,9 @@ DryRunTask dry_run_task(const runs::RunConfig& config) {
   };
   const bool there = exist(config.data.text) || exist(config.data.corpus);
   const bool random = on_text && vocabulary_given && !there && entry.random != nullptr;
-  const std::int64_t before = compare::resident_memory_bytes().value_or(0);
+  const std::int64_t before = resident_memory_bytes().value_or(0);
   DryRunTask made{.task = random ? runs::make_random_task(config, {}) : runs::make_task(config), .knows_data = !random};
-  made.bytes = std::max<std::int64_t>(0, compare::resident_memory_bytes().value_or(0) - before);
+  made.bytes = std::max<std::int64_t>(0, resident_memory_bytes().value_or(0) - before);
   return made;
 }
 

@@ -132,7 +132,7 @@ void say_what_paper_scale_takes(const reproduce::TrainedExperiment& experiment, 
 
 PlannedExperiment plan_experiment(reproduce::TrainedExperiment experiment,
                                   const reproduce::ReproductionRequest& request) {
-  reproduce::set_studies(experiment, request.set);
+  reproduce::set_studies(experiment, request);
   const compare::CompareRequest asked = reproduce::comparison_request(experiment, request);
   compare::StepBudget budget = compare::requested_budget(asked);
   compare::Comparison comparison = compare::plan_comparison(asked);
@@ -163,7 +163,7 @@ void say_what_it_takes(reproduce::TrainedExperiment experiment, const reproduce:
                        const compare::RunStore& store, const Workers& workers, TrainingEstimate& all) {
   if (request.scale == "desk")
     return say_what_desk_scale_takes(plan_experiment(std::move(experiment), request), store, workers, all);
-  reproduce::set_studies(experiment, request.set);
+  reproduce::set_studies(experiment, request);
   const compare::CompareRequest asked = reproduce::comparison_request(experiment, request);
   compare::Comparison comparison = compare::plan_comparison(asked);
   comparison.settings.steps = compare::requested_budget(asked).steps;

@@ -22,6 +22,7 @@
 #include "cogwheel/cli/ranks.h"
 #include "cogwheel/core/files/scratch_folder.h"
 #include "cogwheel/core/process/environment_python.h"
+#include "cogwheel/core/process/memory.h"
 #include "cogwheel/core/process/process.h"
 #include "cogwheel/ops/bfloat16_products.h"
 
@@ -69,8 +70,9 @@ std::vector<std::string> environment_of(std::int64_t rank, std::int64_t count, c
       allocator != nullptr && std::getenv("LD_PRELOAD") == nullptr) {
     add("LD_PRELOAD", file_with(allocator));
     // Of addresses: as allocator.h does for this process.
-    const long there = ::sysconf(_SC_PHYS_PAGES) * (::sysconf(_SC_PAGESIZE) / 1024) / 1024;
-    if (there > 0) add("MIMALLOC_RESERVE_OS_MEMORY", fmt::format("{}MiB", std::max(1L, there / 2 / count)));
+    const std::int64_t there = physical_memory_bytes() >> 20;
+    if (there > 0)
+      add("MIMALLOC_RESERVE_OS_MEMORY", fmt::format("{}MiB", std::max<std::int64_t>(1, there / 2 / count)));
   }
   return environment;
 }

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "cogwheel/compare/plan/plan.h"
-#include "cogwheel/compare/record/machine.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/core/process/memory.h"
 #include "cogwheel/runs/inspection_json.h"
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/runs/training/kept_checkpoints.h"
@@ -45,12 +45,15 @@ std::vector<CurvePoint> curve_of(const std::vector<runs::StepReport>& reports) {
   return curve;
 }
 
-// What the work threw, in one line; empty if nothing. One run or trial that fails does not end the others.
+// What the work threw, in one line; empty if nothing. One run or trial that fails does not end the others, but a full
+// disk does, on which they would fail alike, and no run is to blame for it.
 template <class Work>
 std::string problem_of(const Work& work) {
   const auto said = [](const std::string& text) { return text.empty() ? std::string("unknown problem") : text; };
   try {
     work();
+  } catch (const WriteError&) {
+    throw;
   } catch (const c10::Error& error) {
     return said(one_line(error.what_without_backtrace()));
   } catch (const std::exception& error) {

@@ -13,6 +13,12 @@ class Error : public std::runtime_error {
   virtual int exit_code() const noexcept { return 1; }
 };
 
+// A file that the system does not take: a full disk, a quota, no permission. What is done next would end alike.
+class WriteError : public Error {
+ public:
+  using Error::Error;
+};
+
 // Wrong usage: an unknown command, option, name or value. Exit code 2.
 class UsageError : public Error {
  public:

@@ -117,7 +117,7 @@ def test_signatures_are_those_that_are_documented():
 
 
 def test_python_adds_little_to_an_operator():
-    """Microseconds over the operator with the same arguments: at most 3, and twice that while the machine is shared."""
+    """Over the operator with the same arguments, on few numbers: at most 1.3 of its time, and twice as much more while the machine is shared."""
     small = [tensor[:, :1] for tensor in (QUERY, KEY, VALUE)]
     operator, none = torch.ops.cogwheel.attention.default, {"parameters": [], "parameter_names": []}
     sink = torch.zeros(1)
@@ -133,5 +133,5 @@ def test_python_adds_little_to_an_operator():
     with torch.no_grad():
         for python, alone in pairs:
             rounds = [[timeit.timeit(call, number=50) / 50 for call in (python, alone)] for _ in range(60)]
-            more = 1e6 * (min(first for first, _ in rounds) - min(second for _, second in rounds))
-            assert more < 6, f"{more:.1f} µs"
+            share = min(first for first, _ in rounds) / min(second for _, second in rounds)
+            assert share < 1.6, f"{share:.2f}"

@@ -74,6 +74,23 @@ def test_memory_of_other_tasks_is_known(cogwheel, task):
     assert found["measured"]["peak_bytes"] == pytest.approx(found["measured"]["said_bytes"], rel=0.4)
 
 
+def test_what_memory_cannot_hold_is_not_begun(cogwheel):
+    refused = cogwheel("train", "small.toml", "--text", "text.txt", "--set", "model.vocabulary=0", "model.feed_forward=200000", "training.batch=8192", "--out", "never")
+    assert refused.returncode == 1 and refused.stderr.count("\n") == 1, refused.stderr
+    assert refused.stderr.startswith("cogwheel: memory for a step of small: expected ") and " TiB of them activations of a slice " in refused.stderr
+    assert not (cogwheel.folder / "never").exists()
+
+
+def test_packed_documents_are_counted(cogwheel):
+    (cogwheel.folder / "documents").mkdir()
+    for number in range(60):  # each another, as equal ones are left out
+        (cogwheel.folder / "documents" / f"{number}.txt").write_text(f"{number} cats sat on a mat. " * (1 + number % 7))
+    assert cogwheel("data", "prepare", "documents", "--tokenizer", "byte", "--held-out", "0.2", "--out", "corpus").returncode == 0
+    words = ["small.toml", "--corpus", "corpus", "--set", "model.vocabulary=0", "data.packing=documents"]
+    found = [said(cogwheel, *words, f"model.mechanism={mechanism}") for mechanism in ("cog", "gla", "gated_deltanet", "mamba2+softmax")]
+    assert all("unknown" not in each["memory"] and each["measured"]["said_bytes"] > 0 for each in found)
+
+
 def test_activations_grow_with_the_batch_and_the_average_is_counted(cogwheel):
     one, two = (said(cogwheel, "small.toml", "--set", f"training.batch={batch}", "--set", "training.ema=0.99") for batch in (4, 8))
     assert 1.7 < parts(two)["activations of a slice"] / parts(one)["activations of a slice"] < 2.1

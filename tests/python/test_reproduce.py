@@ -1,6 +1,5 @@
 """`cogwheel reproduce` of experiments that train: their claims follow from the runs, which are trained once and survive being killed."""
 
-import contextlib
 import functools
 import json
 import os
@@ -211,10 +210,8 @@ def test_runs_are_trained_once_for_all(reproduce, work, first):
     assert len(models) == 8
     ages = {path: (path / "result.json").stat().st_mtime_ns for path in models}
     assert (work / "first/comparison/trained/softmax-seed-1").resolve().parent in models
-    begin = time.monotonic()
     again = reproduce(EXPERIMENT, *SMALL, "--text", "text.txt", "--out", "again", "--models", "models")
     assert again.returncode == 0, again.stderr
-    assert time.monotonic() - begin < 60
     assert told(work / "again") == told(work / "first")
     assert " step " not in again.stderr  # nothing was trained
     assert "8 of them were there already" in (work / "again/report.html").read_text()
@@ -364,6 +361,41 @@ def test_paper_scales_are_planned(reproduce, work, name):
     assert refused.returncode == 1 and "short.txt: expected " in refused.stderr, refused.stderr
 
 
+def test_a_scale_that_memory_does_not_hold_is_refused(reproduce, work, own):
+    file = own("vast", ("[desk]", '[paper]\nsteps = 4\nset = ["model.feed_forward=200000", "training.batch=32768"]\n[desk]'))
+    refused = reproduce(file, "--scale", "paper", "--text", "text.txt", "--out", "vast", "--models", "vast-models")
+    line = r"cogwheel: memory for a step of softmax-seed-1: expected \d\.\d TiB, \d\.\d TiB of them activations of a slice \(training\.micro_batches and training\.recompute need less\), got [\d.]+ GiB\n"
+    assert refused.returncode == 1 and re.fullmatch(line, refused.stderr), refused.stderr
+    assert not (work / "vast").exists() and not (work / "vast-models").exists()
+    planned = reproduce(file, "--scale", "paper", "--text", "text.txt", "--dry-run")
+    assert planned.returncode == 0 and "not measured: a step of one slice takes" in planned.stdout, planned.stderr
+
+
+def test_a_scale_sets_its_studies(reproduce, own):
+    changes = [("[desk]", '[[study]]\nname = "pictures"\n[paper]\nsteps = 4\nset = ["pictures.sample=9"]\n[desk]')]
+    refused = reproduce(own("astray", *changes), "--dry-run")
+    assert refused.stderr.endswith("paper: set pictures: parameter: expected samples, sampler_steps (the nearest of 4 names), got sample\n"), refused.stderr
+
+
+@pytest.mark.parametrize("workers", [[], ["--workers", 2]])
+def test_a_full_disk_ends_it_and_it_goes_on(reproduce, work, own, cogwheel_executable, workers):
+    """No file may be longer than 64 KiB, as if the disk were full when the first checkpoint is written."""
+    file, name = own("disk"), f"disk-{len(workers)}"
+    words = ["reproduce", file, "--text", "text.txt", "--out", name, "--models", f"{name}-models", *map(str, workers)]
+    full = subprocess.run(["bash", "-c", 'ulimit -f 64; exec "$0" "$@"', cogwheel_executable, *words], cwd=work, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=280)
+    assert full.returncode == 1, full.stderr
+    told_once = [line for line in full.stderr.splitlines() if "File too large" in line]
+    assert re.search(r"\.safetensors: expected a file that can be written, got File too large$", told_once[-1]), full.stderr
+    assert len(told_once) <= 1 + (2 if workers else 0)
+    assert not [*(work / name).rglob("*.part"), *(work / f"{name}-models").rglob("*.part"), *(work / f"{name}-models").rglob("result.json")]
+    assert "failed" not in (work / name / "comparison/results.json").read_text()
+    resumed = reproduce("--resume", name, "--models", f"{name}-models")
+    assert resumed.returncode == 0, resumed.stderr
+    if not (work / "disk-whole").exists():
+        assert reproduce(file, "--text", "text.txt", "--out", "disk-whole", "--models", "disk-models").returncode == 0
+    assert told(work / name) == told(work / "disk-whole")
+
+
 def test_ctrl_c_names_the_command_that_goes_on(reproduce, work, own):
     file = own("stopped")
     process = reproduce(file, "--text", "text.txt", "--steps", 100000, "--out", "stopped", "--models", "stopped-models", background=True)
@@ -422,7 +454,7 @@ def test_all_of_a_source_give_an_index(reproduce, work, cogwheel_in):
         (folder / ".cogwheel").write_text("reproduction\n")
         (folder / "results.json").write_text(json.dumps({
             "schema": 2, "experiment": f"s2/{name}", "section": "Section", "question": "?", "answer": "So it is.", "created": "2026-11-26T00:00:00Z", "seconds": 1,
-            "findings": [{"what": f"finding of {name}", "relation": "above", "expected": 0, "agrees": name != "copy", "ours": 1.5},
+            "findings": [{"what": f"finding of {name}", "whose": "a bound of ours" if name == "copy" else "the lecture's number", "relation": "above", "expected": 0, "agrees": name != "copy", "ours": 1.5},
                          {"what": f"draws of {name}", "relation": "above", "expected": 0, "agrees": None, "verdict": "cannot tell", "ours": 1.5,
                           "interval": 2.25, "p": 0.3}],
         }))  # fmt: skip
@@ -435,7 +467,8 @@ def test_all_of_a_source_give_an_index(reproduce, work, cogwheel_in):
     verdicts = [line.rsplit("|", 2)[1].strip() for line in lines[: text.split("## Experiments")[0].count("\n| s2/")]]
     assert verdicts == sorted(verdicts, key=["contradicts", "cannot tell", "agrees"].index)  # what disagrees comes first
     assert any("finding of copy" in line and "contradicts" in line for line in lines) and {"contradicts", "cannot tell", "agrees"} <= set(verdicts)
-    assert "| s2/hopfield | draws of hopfield | above 0 | 1.5 ± 2.25 | cannot tell |" in lines
+    assert "| s2/hopfield | draws of hopfield | the source's | above 0 | 1.5 ± 2.25 | cannot tell |" in lines
+    assert any("| s2/copy | finding of copy | ours |" in line for line in lines) and re.search(r"experiments, \d+ of them our own: ", text)
     assert sum("| s2/capacity |" in line for line in lines) >= 3
     assert any("s2/length" in line and "no result: " in line for line in lines)
     assert "What the sources claim, and what was found" in (work / "s2/report.html").read_text()
@@ -482,15 +515,3 @@ def test_the_list_says_what_each_experiment_answers_and_needs(cogwheel_in, tmp_p
     (tmp_path / "cifar10").mkdir()
     lines = listed()
     assert " ready " in lines["nanogpt-shakespeare"] and " needs a GPU " in lines["u-vit-cifar10"]
-
-
-def test_a_full_disk_is_one_line_and_leaves_what_was_trained(cogwheel_executable, work, first, tmp_path):
-    limited = ["bash", "-c", 'ulimit -f 60; trap "" XFSZ; exec "$@"', "limited"]
-    done = subprocess.run(
-        [*limited, cogwheel_executable, "reproduce", EXPERIMENT, *map(str, SMALL), "--text", "text.txt", "--models", "full", "--out", "full-out"],
-        cwd=work, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=180,
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr and "terminate" not in done.stderr
-    with contextlib.suppress(FileNotFoundError):
-        assert not list((work / "full").glob("*/result.json"))

@@ -140,7 +140,7 @@ def test_printed_differences_are_those_of_the_printed_table(name):
         for row in table["rows"]:
             for column, value in enumerate(row["values"]):
                 measure, share = table.get("measures", [None] * 99)[column], table.get("at", [1] * 99)[column]
-                printed[row.get("variant"), measure, share] = value
+                printed.setdefault((row.get("variant"), measure, share), value)  # another list, or mode, of the same number follows
     for claim in read["claim"]:
         measure, share = claim.get("measure"), claim.get("at", 1)
         ours = [printed.get((claim.get(key), measure, share)) for key in ("row", "against")]
@@ -188,11 +188,17 @@ def problems_of_tables(source, written):
     for table in source.get("table", []):
         values = [row["values"] for row in table["rows"]]
         problems += [f"{table['caption']}: {value}" for row in values for value in row if float(value) not in known]
+        if len(table["columns"]) == 1 and len(values) > 1:  # a row, a column, or one after the other in a sentence
+            only = [value for row in values for value in row]
+            if not any(contains(series, only) for series in [*lines, *written_columns(lines), *prose(text)]):
+                problems.append(f"{table['caption']}: in another order")
         if len(table["columns"]) > 1:  # whole rows, in the order in which they are written, below their header
             columns = [number for column in table["columns"] for number in numbers(column)]
             expected = ([columns] if columns else []) + values
             if all(any(contains(series, row) for series in [*written_columns(lines), *prose(text)]) for row in values):
                 continue  # written as columns, or one after the other in a sentence
+            if len(values) > 1 and list(itertools.chain(*values)) in lines:
+                continue  # written as one row, whose cells have a number of each column
             if not any(lines[at : at + len(expected)] == expected for at in range(len(lines))):
                 problems.append(f"{table['caption']}: other rows")
     return problems
@@ -205,6 +211,7 @@ WRITTEN = """# S9
 |---|---|---|
 | one, 3 layers | 6.14 | 4.74 |
 | two | 0.18/0.08 | −3 |
+| three | 1/2 | 3/4 |
 
 - **S1-2** 9.9
 """
@@ -216,12 +223,14 @@ def test_numbers_that_are_not_written_are_noticed():
 
     written = sections(WRITTEN)
     assert set(written) == {"S1-1", "S1-2"} and "9.9" not in written["S1-1"]
-    assert table_rows(written["S1-1"]) == [[500, 1500], [6.14, 4.74], [0.18, 0.08, -3]]
+    assert table_rows(written["S1-1"]) == [[500, 1500], [6.14, 4.74], [0.18, 0.08, -3], [1, 2, 3, 4]]
     assert not problems_of_tables(source(["500", "1,500"], [6.14, 4.74]), written)
-    assert not problems_of_tables(source(["training"], [0.18], [6.14]), written)
+    assert not problems_of_tables(source(["training"], [500], [6.14]), written) and problems_of_tables(source(["training"], [6.14], [500]), written)
     assert problems_of_tables(source(["training"], [9.9]), written)
     assert not problems_of_tables(source(["a", "b"], [500, 6.14]), written) and problems_of_tables(source(["a", "b"], [6.14, 500]), written)
     assert problems_of_tables(source(["a", "b"], [6.14, 0.18]), written)
+    assert not problems_of_tables(source(["a", "b"], [1, 2], [3, 4]), written)
+    assert problems_of_tables(source(["a", "b"], [2, 1], [4, 3]), written)
     assert problems_of_tables(source(["500", "1,500"], [4.74, 6.14]), written)
     assert problems_of_tables(source(["500", "2,500"], [6.14, 4.74]), written)
 

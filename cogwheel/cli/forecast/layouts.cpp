@@ -14,6 +14,7 @@
 #include "cogwheel/cli/forecast/measured_slice.h"
 #include "cogwheel/compare/record/machine.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/process/memory.h"
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/pages/exhibits.h"
 #include "cogwheel/pages/html.h"
@@ -93,7 +94,7 @@ void take_this_machine(LayoutAnswer& answer, const runs::RunConfig& config,
   const double shared = std::max(1.0, static_cast<double>(here * threads) / static_cast<double>(cores));
   facts.slice_seconds = shared * measured.passes_seconds / static_cast<double>(slices);
   facts.rest_seconds = shared * measured.rest_seconds;
-  if (const auto available = compare::available_memory_bytes()) answer.room = *available / here;
+  if (const auto available = available_memory_bytes()) answer.room = *available / here;
   answer.sources.push_back(fmt::format(
       "computation: {} of {} here, on {}{}", pages::counted(measured.steps, "step"), pages::counted(slices, "slice"),
       pages::counted(threads, "thread"),
@@ -134,7 +135,7 @@ LayoutAnswer answer_to(const runs::RunConfig& config, const std::shared_ptr<cons
                                            pages::counted(here.ranks, "rank")));
     }
   } else if (!machine.device) {
-    facts.program = compare::resident_memory_bytes().value_or(0);
+    facts.program = resident_memory_bytes().value_or(0);
   }
   answer.network = runs::network_of(machine, request.ranks, request.machine_file);
   if (machine.device)

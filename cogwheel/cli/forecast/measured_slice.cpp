@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "cogwheel/compare/record/machine.h"
+#include "cogwheel/core/process/memory.h"
 #include "cogwheel/pages/html.h"
 #include "cogwheel/runs/forecast/step_memory.h"
 #include "cogwheel/runs/training/training_run.h"
@@ -29,7 +29,7 @@ std::string why_not_measured(const runs::RunConfig& config, const std::shared_pt
   if (config.training.device != "cpu") return "the model learns on " + config.training.device;
   constexpr double spare = 1.25;
   const std::int64_t needed = runs::step_memory(with_slices(config, slices), *task).bytes();
-  const std::optional<std::int64_t> available = compare::available_memory_bytes();
+  const std::optional<std::int64_t> available = available_memory_bytes();
   if (!available || spare * static_cast<double>(needed) <= static_cast<double>(*available)) return "";
   return fmt::format("a step of {} takes {} and {} are free", slices == 1 ? "one slice" : "two slices",
                      pages::byte_size(needed), pages::byte_size(*available));
@@ -43,7 +43,7 @@ MeasuredSlice measure_slices(const runs::RunConfig& config, const std::shared_pt
   MeasuredSlice measured;
   if (const runs::StepMemory memory = runs::step_memory(slice, *task); memory.is_known())
     measured.said = memory.bytes() + program;
-  const bool resets = compare::reset_peak_memory();
+  const bool resets = reset_peak_memory();
   runs::TrainingRun run(slice.model, runs::unwatched(slice.training), task);
   using Clock = std::chrono::steady_clock;
   const auto since = [](Clock::time_point start) {
@@ -78,7 +78,7 @@ MeasuredSlice measure_slices(const runs::RunConfig& config, const std::shared_pt
     measured.rest_seconds += share * rest;
     end = first;
   }
-  if (resets) measured.peak = compare::peak_memory_bytes();
+  if (resets) measured.peak = peak_memory_bytes();
   return measured;
 }
 

@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "cogwheel/compare/record/machine.h"
 #include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/core/process/memory.h"
 #include "cogwheel/runs/forecast/layout_cost.h"
 
 namespace cogwheel::cli {
@@ -81,7 +81,7 @@ SumTime least_time_of_add(const distributed::Ranks& ranks, std::int64_t bytes, d
 }  // namespace
 
 NetworkSpeed measure_network(const distributed::Ranks& ranks, double seconds) {
-  const auto resident = static_cast<double>(compare::resident_memory_bytes().value_or(0));
+  const auto resident = static_cast<double>(resident_memory_bytes().value_or(0));
   const std::vector<std::string> nodes = ranks.gathered(name_of_node(), "where ranks are");
   NetworkSpeed speed{.ranks = ranks.count(),
                      .nodes = static_cast<std::int64_t>(std::set(nodes.begin(), nodes.end()).size()),

@@ -17,6 +17,7 @@
 #include "cogwheel/cli/training.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/runs/forecast/step_memory.h"
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/runs/training/run_changes.h"
 #include "cogwheel/tasks/task_files.h"
@@ -108,6 +109,7 @@ void train(const TrainArguments& arguments) {
   if (ran_as_ranks(arguments.ranks)) return;
   const auto task = runs::make_task(config);
   config = task->completed(std::move(config));
+  if (ranks().count() == 1) runs::expect_memory_for_step(config, *task);
   runs::TrainingRun run(config.model, config.training, task, &ranks());
   expect_all_ready();
   run.expect_alike();

@@ -11,6 +11,7 @@
 #include "cogwheel/compare/plan/rows.h"
 #include "cogwheel/compare/record/shared_configuration.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/runs/forecast/step_memory.h"
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/runs/training/learned_parameters.h"
 #include "cogwheel/runs/training/training_run.h"
@@ -163,8 +164,9 @@ RowTasks load_tasks(Comparison& comparison, const std::filesystem::path& folder)
     runs::expect_learned(of_row, own);
     // A task that was begun is also read without what its runs begin with, such as a teacher.
     const auto is_to_do = [&](std::int64_t seed) { return comparison.is_to_do(plan.name, seed); };
-    if (!folder.empty() && std::ranges::any_of(comparison.settings.seeds, is_to_do))
-      own.initialize(*runs::make_model(of_row.model), of_row.training.seed);
+    if (!std::ranges::any_of(comparison.settings.seeds, is_to_do)) continue;
+    if (!folder.empty()) own.initialize(*runs::make_model(of_row.model), of_row.training.seed);
+    runs::expect_memory_for_step(of_row, own);
   }
   return tasks;
 }

@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <string>
@@ -10,6 +9,7 @@
 #include <thread>
 
 #include "cogwheel/attention/kernels/isa.h"
+#include "cogwheel/core/process/memory.h"
 #include "cogwheel/ops/layers/matrix_product_library.h"
 
 namespace cogwheel::compare {
@@ -43,13 +43,6 @@ std::string architecture() {
   return ::uname(&name) == 0 ? name.machine : "unknown";
 }
 
-// Of a line such as "VmHWM:  123 kB".
-std::optional<std::int64_t> memory_field(const char* path, const char* name) {
-  const std::string kibibytes = field(path, name, ':');
-  if (kibibytes.empty()) return std::nullopt;
-  return std::stoll(kibibytes) * 1024;
-}
-
 }  // namespace
 
 Comparison::Machine this_machine() {
@@ -59,17 +52,7 @@ Comparison::Machine this_machine() {
           .system = or_else(field("/etc/os-release", "PRETTY_NAME=", '='), "unknown") + ", " + architecture(),
           .cores = static_cast<std::int64_t>(std::thread::hardware_concurrency()),
           .threads = at::get_num_threads(),
-          .memory_bytes = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE)};
+          .memory_bytes = physical_memory_bytes()};
 }
-
-bool reset_peak_memory() {
-  std::ofstream file("/proc/self/clear_refs");
-  file << "5" << std::flush;  // 5: the peak resident size
-  return file.good();
-}
-
-std::optional<std::int64_t> peak_memory_bytes() { return memory_field("/proc/self/status", "VmHWM:"); }
-std::optional<std::int64_t> resident_memory_bytes() { return memory_field("/proc/self/status", "VmRSS:"); }
-std::optional<std::int64_t> available_memory_bytes() { return memory_field("/proc/meminfo", "MemAvailable:"); }
 
 }  // namespace cogwheel::compare

@@ -15,8 +15,13 @@
 namespace cogwheel {
 namespace {
 
-[[noreturn]] void refuse(const std::filesystem::path& path, std::string_view expected) {
-  throw Error(expected_got(path.string(), expected, std::strerror(errno)));
+[[noreturn]] void refuse_to_read(const std::filesystem::path& path) {
+  throw Error(expected_got(path.string(), "a file that can be read", std::strerror(errno)));
+}
+
+[[noreturn]] void refuse_to_write(const std::filesystem::path& path,
+                                  std::string_view expected = "a file that can be written") {
+  throw WriteError(expected_got(path.string(), expected, std::strerror(errno)));
 }
 
 // The temporary name of a file is ".<name>.<process>.part".
@@ -52,7 +57,7 @@ bool is_temporary_name(std::string_view name, std::string_view of) {
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   temporary_ = temporary_of(path_);
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) refuse(path_, "a file that can be written");
+  if (descriptor_ < 0) refuse_to_write(path_);
 }
 
 AtomicFile::~AtomicFile() {
@@ -70,7 +75,7 @@ void AtomicFile::write(const void* data, std::size_t bytes) {
   while (bytes > 0) {
     const ssize_t written = ::write(descriptor_, position, bytes);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) refuse(path_, "a file that can be written");
+    if (written < 0) refuse_to_write(path_);
     position += written;
     bytes -= static_cast<std::size_t>(written);
   }
@@ -78,13 +83,13 @@ void AtomicFile::write(const void* data, std::size_t bytes) {
 
 void AtomicFile::finish() {
   if (descriptor_ < 0) return;
-  if (::fsync(descriptor_) != 0) refuse(path_, "a file that can be written");
+  if (::fsync(descriptor_) != 0) refuse_to_write(path_);
   close();
 }
 
 void AtomicFile::commit() {
   finish();
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) refuse(path_, "a file that can be replaced");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) refuse_to_write(path_, "a file that can be replaced");
   committed_ = true;
   sync_folder_of(path_);
 }
@@ -101,7 +106,7 @@ void link_file(const std::filesystem::path& from, const std::filesystem::path& t
     const int problem = errno;
     ::unlink(temporary.c_str());
     errno = problem;
-    refuse(to, "a file that can be replaced");
+    refuse_to_write(to, "a file that can be replaced");
   }
   ::unlink(temporary.c_str());  // rename does nothing where both names are of one file
   sync_folder_of(to);
@@ -125,13 +130,13 @@ namespace {
 // Until `take` says that it has enough.
 void read_until(const std::filesystem::path& path, const std::function<bool(std::string_view)>& take) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) refuse(path, "a file that can be read");
+  if (descriptor < 0) refuse_to_read(path);
   const std::unique_ptr<const int, void (*)(const int*)> closing(&descriptor, [](const int* open) { ::close(*open); });
   std::vector<char> piece(1 << 20);
   for (;;) {
     const ssize_t count = ::read(descriptor, piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) refuse(path, "a file that can be read");
+    if (count < 0) refuse_to_read(path);
     if (count == 0 || !take({piece.data(), static_cast<std::size_t>(count)})) return;
   }
 }

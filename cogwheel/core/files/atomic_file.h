@@ -39,7 +39,7 @@ class AtomicFile {
 // Throws Error where a file of that name cannot be written. Asked before something that takes long to make.
 void expect_writable(const std::filesystem::path& path);
 
-// All throw Error with the system's reason.
+// All throw Error with the system's reason, WriteError of what is written.
 void write_file(const std::filesystem::path& path, std::string_view contents);
 
 // Gives a file a second name, which replaces another file of that name; a copy where the file system has no such links.

@@ -67,7 +67,7 @@ void mark(int descriptor, const fs::path& folder, std::string_view kind) {
   if (::ftruncate(descriptor, 0) != 0 ||
       ::pwrite(descriptor, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()) ||
       ::fsync(descriptor) != 0)
-    throw Error(expected_got(folder.string(), "a folder that can be written", std::strerror(errno)));
+    throw WriteError(expected_got(folder.string(), "a folder that can be written", std::strerror(errno)));
 }
 
 // Of a shared lock of the marker of a folder, taken for a moment: errno; 0 where nothing hinders it, or there is no
@@ -106,7 +106,8 @@ FolderLock::FolderLock(const fs::path& folder, std::string_view kind)
 
 FolderLock::FolderLock(const fs::path& folder, std::string_view kind, const std::function<void()>& waiting)
     : descriptor_(::open((folder / folder_marker).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)) {
-  if (descriptor_ < 0) throw Error(expected_got(folder.string(), "a folder that can be written", std::strerror(errno)));
+  if (descriptor_ < 0)
+    throw WriteError(expected_got(folder.string(), "a folder that can be written", std::strerror(errno)));
   try {
     lock(descriptor_, waiting);
     mark(descriptor_, folder, kind);
@@ -126,7 +127,7 @@ void expect_makable(const fs::path& folder) {
   if (!fs::is_directory(place, problem))
     throw Error(expected_got(folder.string(), "a folder that can be made", "a file of that name"));
   if (::access(place.c_str(), W_OK | X_OK) != 0)
-    throw Error(expected_got(folder.string(), "a folder that can be written", std::strerror(errno)));
+    throw WriteError(expected_got(folder.string(), "a folder that can be written", std::strerror(errno)));
 }
 
 void make_folder(const fs::path& folder) {

@@ -97,7 +97,7 @@ std::string Finding::whose_text(std::string_view possessive) const {
     case Whose::direction:
       return fmt::format("{} direction", possessive);
     case Whose::ours:
-      return "a bound of ours";
+      return std::string(bound_of_ours);
     case Whose::nobody:
       break;
   }

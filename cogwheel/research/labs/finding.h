@@ -47,7 +47,8 @@ struct Finding {
   std::string expected_text() const;  // "0.138 ± 0.01", "at most 0.05", "above 0"; "–" of what is shown
   // "the lecture's number", … of the source that is called so; "–" of nobody.
   std::string whose_text(std::string_view possessive) const;
-  std::string ours_text() const;  // with its interval
+  static constexpr std::string_view bound_of_ours = "a bound of ours";  // which it says of no source
+  std::string ours_text() const;                                        // with its interval
 };
 
 // A finding of several draws: `ours`, interval and p follow from the values, which must not be empty. One draw, or

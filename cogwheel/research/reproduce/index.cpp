@@ -32,6 +32,7 @@ void add_findings(const Json& findings, IndexedExperiment& experiment) {
                        .ours = finding.at("ours").is_number() ? finding.at("ours").get<double>() : std::nan("")};
     if (finding.contains("interval")) read.interval = finding.at("interval").get<double>();
     experiment.lines.push_back({.claim = read.what,
+                                .ours = finding.value("whose", "") == labs::Finding::bound_of_ours,
                                 .expected = read.expected_text(),
                                 .found = read.ours_text(),
                                 .verdict = !told                              ? undecided
@@ -47,6 +48,7 @@ void add_claims(const Json& claims, IndexedExperiment& experiment) {
         claim.at("mean").is_number() ? labs::number_for_readers(claim.at("mean").get<double>()) : "none";
     if (claim.at("interval").is_number()) found += " ± " + labs::number_for_readers(claim.at("interval").get<double>());
     experiment.lines.push_back({.claim = claim.at("says").get<std::string>(),
+                                .ours = claim.value("ours", false),
                                 .expected = claim.at("expected").get<std::string>(),
                                 .found = found,
                                 .verdict = claim.at("verdict").get<std::string>()});
@@ -72,9 +74,11 @@ std::vector<PlacedLine> placed_lines(const IndexSummary& index) {
 }
 
 pages::TextTable lines_table(const IndexSummary& index) {
-  pages::TextTable table{.title = "", .columns = {"experiment", "claim", "expected", "found", "verdict"}, .rows = {}};
+  pages::TextTable table{
+      .title = "", .columns = {"experiment", "claim", "whose", "expected", "found", "verdict"}, .rows = {}};
   for (const auto& [experiment, line] : placed_lines(index))
-    table.rows.push_back({experiment->name, line->claim, line->expected, line->found, line->verdict});
+    table.rows.push_back({experiment->name, line->claim, line->ours ? "ours" : "the source's", line->expected,
+                          line->found, line->verdict});
   return table;
 }
 
@@ -132,15 +136,16 @@ IndexedExperiment parse_indexed(std::string_view text, std::string_view what) {
 }
 
 std::string index_sentence(const IndexSummary& index) {
-  std::int64_t counts[3] = {}, with_result = 0;
+  std::int64_t counts[3] = {}, with_result = 0, ours = 0;
   for (const IndexedExperiment& experiment : index.experiments) {
     with_result += experiment.problem.empty();
-    for (const IndexLine& line : experiment.lines) ++counts[place_of(line.verdict)];
+    for (const IndexLine& line : experiment.lines) ++counts[place_of(line.verdict)], ours += line.ours;
   }
   const std::int64_t missing = std::ssize(index.experiments) - with_result;
-  return fmt::format("Of {} in {}: {} contradicted, {} agree, {} cannot be told.{}",
+  return fmt::format("Of {} in {}{}: {} contradicted, {} agree, {} cannot be told.{}",
                      pages::counted(counts[0] + counts[1] + counts[2], "claim"),
-                     pages::counted(with_result, "experiment"), counts[0], counts[2], counts[1],
+                     pages::counted(with_result, "experiment"),
+                     ours > 0 ? fmt::format(", {} of them our own", ours) : "", counts[0], counts[2], counts[1],
                      missing > 0 ? fmt::format(" {} without a result.", pages::counted(missing, "experiment")) : "");
 }
 

@@ -7,7 +7,9 @@
 namespace cogwheel::reproduce {
 
 struct IndexLine {
-  std::string claim, expected, found, verdict;  // verdict: "agrees", "contradicts", "cannot tell"
+  std::string claim;
+  bool ours = false;                     // a bound, or an expectation, of our own, and not the source's
+  std::string expected, found, verdict;  // verdict: "agrees", "contradicts", "cannot tell"
 };
 
 struct IndexedExperiment {
@@ -29,7 +31,7 @@ struct IndexSummary {
   std::vector<IndexedExperiment> experiments;
 };
 
-// "Of 40 claims in 13 experiments: 3 are contradicted, 35 agree, 2 cannot be told."
+// "Of 40 claims in 13 experiments, 5 of them our own: 3 contradicted, 35 agree, 2 cannot be told."
 std::string index_sentence(const IndexSummary& index);
 // What disagrees comes first.
 std::string index_page(const IndexSummary& index);

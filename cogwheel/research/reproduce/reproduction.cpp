@@ -44,6 +44,7 @@ LabExperiment parse_lab_experiment(std::string_view text, const std::string& nam
   const std::string name_of_lab = keys.text("lab").value_or(""), section = keys.text("section").value_or("");
   const std::vector<std::string> items = keys.texts("items");
   const toml::table* const parameters = keys.table("parameters");
+  keys.number("minutes", {0, 1e6});  // that it takes on two cores, for `cogwheel list experiments`
   keys.finish();
   const labs::LabEntry& lab = labs::find_lab(name_of_lab, keys.what("lab"));
   LabExperiment experiment{.name = name,

@@ -177,6 +177,7 @@ Claim read_claim(const TrainedExperiment& experiment, const toml::table& given, 
               .against = keys.text("against").value_or(""),
               .number = read_number(keys.text("measure").value_or(""),
                                     share(keys.number("at").value_or(1), keys.what("at")), keys.what("measure")),
+              .ours = keys.yes("ours").value_or(false),
               .primary = keys.yes("primary").value_or(false),
               .every = keys.yes("every").value_or(false),
               .printed = keys.number("printed")};
@@ -263,11 +264,11 @@ bool sets_study(const TrainedExperiment& experiment, std::string_view assignment
                              [&](const auto& study) { return assignment.starts_with(study.entry->name + "."); });
 }
 
-void set_studies(TrainedExperiment& experiment, const std::vector<std::string>& assignments) {
+void set_studies(TrainedExperiment& experiment, const std::vector<std::string>& assignments, const std::string& what) {
   for (const std::string& assignment : assignments)
     for (RequestedStudy& study : experiment.studies)
       if (const std::string prefix = study.entry->name + "."; assignment.starts_with(prefix))
-        study.parameters.assign(assignment.substr(prefix.size()), "--set " + study.entry->name);
+        study.parameters.assign(assignment.substr(prefix.size()), what + " " + study.entry->name);
 }
 
 bool has_variants(std::string_view toml, const std::string& what) {
@@ -304,6 +305,9 @@ TrainedExperiment parse_trained_experiment(std::string_view text, const std::str
     throw UsageError(
         expected_got(keys.what("desk: widths"), "those of [comparison], of whose rows claims are", "others"));
   if (const toml::table* paper = keys.table("paper")) experiment.paper = read_scale(*paper, keys.what("paper"));
+  TrainedExperiment tried = experiment;  // whose studies take what its scales set
+  set_studies(tried, experiment.desk.set, keys.what("desk: set"));
+  if (experiment.paper) set_studies(tried, experiment.paper->set, keys.what("paper: set"));
   keys.finish();
   return experiment;
 }

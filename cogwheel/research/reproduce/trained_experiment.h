@@ -63,6 +63,7 @@ struct Claim {
   TestedClaim::Relation relation = TestedClaim::Relation::below;
   double bound = 0;
   bool rises = true;
+  bool ours = false;                   // what we expect, and the source does not say
   bool primary = false;                // decided; others are shown
   bool every = false;                  // of each run, as a rank is, and not of a mean: nothing is tested
   std::optional<double> printed = {};  // the same number of the source
@@ -72,9 +73,9 @@ struct Claim {
 struct Scale {
   std::int64_t seeds = 3;
   std::int64_t steps = 0;
-  double learning_rate = 0;  // 0: the preset's
-  double minutes = 0;        // that it takes on two cores at most; 0: more than anybody waits for
-  std::vector<std::string> set = {};
+  double learning_rate = 0;               // 0: the preset's
+  double minutes = 0;                     // that it takes on two cores at most; 0: more than anybody waits for
+  std::vector<std::string> set = {};      // keys of all models, and parameters of studies: "pictures.samples=300"
   std::vector<std::int64_t> widths = {};  // in the place of the comparison's, whose rows its claims are about
   std::int64_t bytes = 0;                 // of the text; 0: as many as `cogwheel compare` takes
   std::int64_t vocabulary = 0;            // by which its size is told where the data are not there; 0: not known
@@ -99,14 +100,16 @@ struct TrainedExperiment {
   Scale desk = {};
   std::optional<Scale> paper = {};
 
+  // Whether it is of another scale than "desk" too; of a name that is none, it has it, and `scale` throws.
+  bool has_scale(std::string_view scale_name) const { return scale_name != "paper" || paper; }
   const Scale& scale(std::string_view scale_name) const;  // Throws UsageError
 };
 
 // Whether an assignment is of a parameter of one of its studies: "pictures.samples=300".
 bool sets_study(const TrainedExperiment& experiment, std::string_view assignment);
-// Those of `assignments` that are. Throws UsageError that begins with "--set" for a parameter that the study has not,
-// or its value.
-void set_studies(TrainedExperiment& experiment, const std::vector<std::string>& assignments);
+// Those of `assignments` that are. Throws UsageError that begins with `what` for a parameter that the study has not, or
+// its value.
+void set_studies(TrainedExperiment& experiment, const std::vector<std::string>& assignments, const std::string& what);
 
 // Whether a text is that of such an experiment, and not of one that names a lab.
 bool has_variants(std::string_view toml, const std::string& what);

@@ -140,6 +140,7 @@ Json claim_json(const DecidedClaim& decided) {
             {"against", decided.claim.against},
             {"expected", expected_text(decided.claim)},
             {"printed", runs::write_json(decided.claim.printed)},
+            {"ours", decided.claim.ours},
             {"primary", decided.claim.primary},
             {"verdict", decided.claim.primary ? Json(verdict_name(result.verdict)) : Json(nullptr)},
             {"mean", result.mean},
@@ -186,6 +187,11 @@ ReproductionRequest parse_request(std::string_view json, std::string_view what) 
     throw Error(std::string(what) + ": " + error.what());
   }
   return request;
+}
+
+void set_studies(TrainedExperiment& experiment, const ReproductionRequest& request) {
+  set_studies(experiment, experiment.scale(request.scale).set, experiment.name + ": " + request.scale + ": set");
+  set_studies(experiment, request.set, "--set");
 }
 
 compare::CompareRequest comparison_request(const TrainedExperiment& experiment, const ReproductionRequest& request) {

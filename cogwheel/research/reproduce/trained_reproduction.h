@@ -27,6 +27,9 @@ std::string request_to_json(const ReproductionRequest& request);
 // Throws Error that names `what`.
 ReproductionRequest parse_request(std::string_view json, std::string_view what);
 
+// Gives its studies the parameters of the request's scale, and then those of the request. Throws UsageError.
+void set_studies(TrainedExperiment& experiment, const ReproductionRequest& request);
+
 // The comparison that the experiment is, at the scale of the request. Throws UsageError.
 compare::CompareRequest comparison_request(const TrainedExperiment& experiment, const ReproductionRequest& request);
 

@@ -12,9 +12,11 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/process/memory.h"
 #include "cogwheel/nn/recomputed_blocks.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/pages/html.h"
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/forecast/live_tensors.h"
 #include "cogwheel/runs/forecast/meta_operators.h"
@@ -174,6 +176,19 @@ StepMemory step_memory(const RunConfig& config, const Task& task) {
   add("logits of a slice", "with their gradient", memory.held.logits);
   add("libraries and allocator", "64 MiB and 15 % of a slice, as measured on a few models", memory.held.libraries());
   return memory;
+}
+
+void expect_memory_for_step(const RunConfig& config, const Task& task) {
+  const std::int64_t there = physical_memory_bytes();
+  if (there == 0 || config.training.device != "cpu") return;
+  const StepMemory memory = step_memory(config, task);
+  if (memory.bytes() <= there) return;
+  const auto largest = std::ranges::max_element(memory.parts, {}, &MemoryPart::bytes);
+  throw Error(
+      expected_got(fmt::format("memory for a step of {}", config.name),
+                   fmt::format("{}, {} of them {} (training.micro_batches and training.recompute need less)",
+                               pages::byte_size(memory.bytes()), pages::byte_size(largest->bytes), largest->name),
+                   pages::byte_size(there)));
 }
 
 }  // namespace cogwheel::runs

@@ -43,4 +43,8 @@ TrainingOptions one_slice(TrainingOptions training);
 // Of a completed configuration.
 StepMemory step_memory(const RunConfig& config, const Task& task);
 
+// Throws Error (what a step takes, what there is) where this machine's memory cannot hold one of a completed
+// configuration: the system would grant it, and kill a process when it is used. Of another device nothing is known.
+void expect_memory_for_step(const RunConfig& config, const Task& task);
+
 }  // namespace cogwheel::runs

@@ -17,7 +17,7 @@ namespace cogwheel::runs {
 namespace {
 
 [[noreturn]] void refuse_lines(const std::filesystem::path& path) {
-  throw Error(expected_got(path.string(), "a file that can be written", std::strerror(errno)));
+  throw WriteError(expected_got(path.string(), "a file that can be written", std::strerror(errno)));
 }
 
 std::string lines_until(const std::filesystem::path& path, std::int64_t step) {

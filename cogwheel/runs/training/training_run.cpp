@@ -3,7 +3,6 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 #include <torch/utils.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -14,6 +13,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "cogwheel/core/process/memory.h"
 #include "cogwheel/distributed/ranks.h"
 #include "cogwheel/nn/dropout.h"
 #include "cogwheel/nn/recomputed_blocks.h"
@@ -44,7 +44,7 @@ void expect_memory(std::int64_t parameters, bool averaged) {
   // Weight, gradient and two moments; the average of weights is a fifth.
   const double bytes_each = (averaged ? 5 : 4) * sizeof(float);
   const double needed = bytes_each * static_cast<double>(parameters);
-  const double there = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  const auto there = static_cast<double>(physical_memory_bytes());
   const auto gibibytes = [](double bytes) { return std::to_string(std::llround(bytes / (1 << 30))) + " GiB"; };
   if (there > 0 && needed > there)
     throw Error(expected_got("memory", gibibytes(needed) + " for " + std::to_string(parameters) + " parameters",

@@ -4,6 +4,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -53,8 +54,11 @@ TEST(TokenLoss, IsTheCrossEntropyWithSmoothing) {
   for (const auto& [tokens, vocabulary] : {std::pair{1, 2}, {7, 5}, {301, 4099}, {3, 300000}})
     for (const double smoothing : {0.0, 0.1, 1.0}) {
       SCOPED_TRACE(testing::Message() << tokens << " tokens of " << vocabulary << ", smoothing " << smoothing);
-      expect_same({tokens, vocabulary, at::kDouble}, smoothing, 1e-12);
-      expect_same({tokens, vocabulary, at::kFloat}, smoothing, 2e-5);
+      // libtorch's softmax adds the vocabulary one after the other, in as many parts as a register has numbers: with
+      // AVX2 300,000 are off by 3.4e-5 in float32.
+      const double terms = std::max(1.0, vocabulary / 1e5);
+      expect_same({tokens, vocabulary, at::kDouble}, smoothing, terms * 1e-12);
+      expect_same({tokens, vocabulary, at::kFloat}, smoothing, terms * 2e-5);
       expect_same({tokens, vocabulary, at::kBFloat16}, smoothing, 8e-3);
     }
 }

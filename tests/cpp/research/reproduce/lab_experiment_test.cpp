@@ -37,7 +37,7 @@ TEST(LabExperiment, RefusesInOneLine) {
   EXPECT_EQ(refusal("lab = \"hopfeld\""), "x.toml: lab: expected hopfield (the nearest of " +
                                               std::to_string(labs::labs().size()) + " names), got hopfeld");
   EXPECT_EQ(refusal("lab = \"hopfield\"\nsections = 1"),
-            "x.toml: key: expected section (the nearest of 4 names), got sections");
+            "x.toml: key: expected section (the nearest of 5 names), got sections");
   EXPECT_EQ(refusal("lab = \"hopfield\"\n[parameters]\nseed = \"a\""),
             "x.toml: seed: expected a whole number from 0 to 1000000000000000, got \"a\"");
   EXPECT_EQ(refusal("lab = \"hopfield\"\n[parameters]\nseed = 1.5"),
