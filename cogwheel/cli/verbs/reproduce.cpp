@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cogwheel/cli/commands.h"
@@ -247,11 +248,12 @@ void reproduce_several(const std::vector<Experiment>& all, const ReproduceArgume
     try {
       if (arguments.dry_run) {
         if (lab) continue;
-        if (!parse_trained(found).has_scale(one.request.scale)) {
+        reproduce::TrainedExperiment experiment = parse_trained(found);
+        if (!experiment.has_scale(one.request.scale)) {
           fmt::print("{}: of no other scale than desk\n\n", found.name);
           continue;
         }
-        say_what_it_takes(parse_trained(found), one.request, store_of(one), one.workers, estimate);
+        say_what_it_takes(std::move(experiment), one.request, store_of(one), one.workers, estimate);
         fmt::print("\n");
         continue;
       }
