@@ -116,12 +116,15 @@ struct PieceHeads {
   }
 };
 
-std::vector<PieceHeads> pieces_of(const Call& call, const at::Tensor& query, const at::Tensor& value) {
-  const std::int64_t batch = query.size(0), heads = value.size(1), ranks = call.ranks_of();
+// Whole texts of some heads, so many that a rank's own keys and values would fill `cuts` of them, where heads and batch
+// allow.
+std::vector<PieceHeads> pieces_of(const Call& call, const at::Tensor& query, const at::Tensor& value,
+                                  std::int64_t cuts) {
+  const std::int64_t batch = query.size(0), heads = value.size(1), parts = call.ranks_of() * cuts;
   const std::int64_t sub_heads = call.options.sub_heads;
-  const std::int64_t at_once = std::max<std::int64_t>(heads / ranks, 1);
+  const std::int64_t at_once = std::max<std::int64_t>(heads / parts, 1);
   const std::int64_t entries =
-      heads >= ranks ? batch : std::clamp<std::int64_t>(batch * heads / ranks, 1, std::max<std::int64_t>(batch, 1));
+      heads >= parts ? batch : std::clamp<std::int64_t>(batch * heads / parts, 1, std::max<std::int64_t>(batch, 1));
   std::vector<PieceHeads> pieces;
   for (std::int64_t first = 0; first < batch; first += entries)
     for (std::int64_t head = 0; head < heads; head += at_once)
@@ -206,21 +209,28 @@ at::Tensor rows_of(const at::Tensor& result, const PieceHeads& heads, const Stre
   return of_heads.narrow(batch + 2, stretch.place, stretch.size());
 }
 
-// visit(piece's heads, all its keys, all its values, rows, their options), piece by piece.
+// visit(piece's heads, all its keys, all its values, rows, their options), piece by piece; after(piece's heads), when
+// its keys and values are let go.
 template <class Visit, class AfterPiece>
-void for_each_part(const Call& call, const variable_list& inputs, const Visit& visit, const AfterPiece& after) {
+void for_each_part(const Call& call, const variable_list& inputs, std::int64_t cuts, const Visit& visit,
+                   const AfterPiece& after) {
   const at::Tensor &query = inputs[place::query], &value = inputs[place::value];
-  const std::vector<PieceHeads> pieces = pieces_of(call, query, value);
+  const std::vector<PieceHeads> pieces = pieces_of(call, query, value, cuts);
   if (pieces.empty()) return;
   Gathering gathering(call, inputs[place::key], value, pieces);
   for (const PieceHeads& heads : pieces) {
-    const auto [all_keys, all_values] = gathering.next();
-    for (const GatheredKeys::Rows& rows : call.rows)
-      visit(heads, all_keys, all_values, rows,
-            options_of(call, inputs, rows, heads, query.size(1) / call.options.sub_heads));
+    {
+      const auto [all_keys, all_values] = gathering.next();
+      for (const GatheredKeys::Rows& rows : call.rows)
+        visit(heads, all_keys, all_values, rows,
+              options_of(call, inputs, rows, heads, query.size(1) / call.options.sub_heads));
+    }
     after(heads);
   }
 }
+
+// Forward holds a piece and the next; backward their gradients too, of two stretches, and what ranks exchange of them.
+constexpr std::int64_t forward_cuts = 1, backward_cuts = 2;
 
 ops::PairwiseOutputs forward(const Call& call, const variable_list& inputs) {
   const at::Tensor &query = inputs[place::query], &value = inputs[place::value];
@@ -228,7 +238,7 @@ ops::PairwiseOutputs forward(const Call& call, const variable_list& inputs) {
                    shift = ops::empty_totals(query), mass = ops::empty_totals(query),
                    statistics = ops::empty_statistics(query, query.size(1), call.wanted.statistics);
   for_each_part(
-      call, inputs,
+      call, inputs, forward_cuts,
       [&](const PieceHeads& heads, const at::Tensor& all_keys, const at::Tensor& all_values,
           const GatheredKeys::Rows& rows, const PairwiseOptions& options) {
         const auto [o, m, g, s] =
@@ -256,7 +266,7 @@ variable_list backward(const Call& call, const variable_list& inputs, const ops:
     return rows_of(tensor, heads, stretch);
   };
   for_each_part(
-      call, inputs,
+      call, inputs, backward_cuts,
       [&](const PieceHeads& heads, const at::Tensor& all_keys, const at::Tensor& all_values,
           const GatheredKeys::Rows& rows, const PairwiseOptions& options) {
         const ops::PairwiseSaved of_rows{part(saved.output, heads, rows.stretch),
@@ -266,8 +276,12 @@ variable_list backward(const Call& call, const variable_list& inputs, const ops:
             heads.queries_of(inputs[place::parameters], 0), of_rows, call.map, wanted, options);
         const variable_list list = std::apply([](const auto&... each) { return variable_list{each...}; }, found);
         part(gradients[place::query], heads, rows.stretch).copy_(list[place::query]);
-        for (const auto& [i, sum] : {std::pair(place::key, &of_piece[0]), {place::value, &of_piece[1]}})
-          *sum = sum->defined() ? *sum + list[i] : list[i];
+        for (const auto& [i, sum] : {std::pair(place::key, &of_piece[0]), {place::value, &of_piece[1]}}) {
+          if (sum->defined())
+            sum->add_(list[i]);
+          else
+            *sum = list[i];
+        }
         heads.queries_of(gradients[place::parameters], 0).add_(list[place::parameters]);
         for (std::size_t i = place::options; i < place::differentiable; ++i)
           if (gradients[i].defined()) OptionPart{i}.of(gradients[i], heads, rows.stretch).add_(list[i]);
@@ -354,7 +368,7 @@ at::Tensor GatheredKeys::mixture_statistics(const at::Tensor& query, const at::T
   OptionalTensor coefficient;
   if (members.coefficient) coefficient = members.coefficient->expand({query.size(0), outputs, query.size(2)});
   for_each_part(
-      call, inputs,
+      call, inputs, forward_cuts,
       [&](const PieceHeads& heads, const at::Tensor& all_keys, const at::Tensor& all_values, const Rows& rows,
           const PairwiseOptions& of_rows) {
         ops::MixtureMembers part{
