@@ -1,6 +1,6 @@
 """What `cogwheel train --dry-run --ranks N` says of data parallel ranks, beside what they take.
 
-    unshare --net --mount python bench/layout_cost.py FOLDER [--models small,medium] [--ranks 2,4] [--links loopback,200mbit]
+    unshare --net --mount python bench/layout_cost.py FOLDER [--models small,medium] [--ranks 2,4] [--links loopback,200mbit] [--slices 8]
 
 Ranks of one thread on this machine, over the loopback interface and between hosts, which are network namespaces whose links a token
 bucket slows (tests/python/hosts.py; needs root). For each link and number of ranks `cogwheel bench network` measures the network;
@@ -38,7 +38,7 @@ width = {width}
 [training]
 steps = 1000
 batch = {batch}
-micro_batches = 8
+micro_batches = {slices}
 report_every = 1
 evaluate_every = 0
 """
@@ -162,7 +162,7 @@ def forecast(config, count, network):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
-    for name, given in (("models", ",".join(MODELS)), ("ranks", "2,4"), ("links", "loopback,1gbit,200mbit")):
+    for name, given in (("models", ",".join(MODELS)), ("ranks", "2,4"), ("links", "loopback,1gbit,200mbit"), ("slices", "8")):
         parser.add_argument(f"--{name}", default=given)
     arguments = parser.parse_args()
     folder = arguments.folder.resolve()
@@ -179,7 +179,7 @@ def main():
             network = measured_network(folder, count, link)
             for name in arguments.models.split(","):
                 config, out = folder / f"{name}.toml", folder / f"{name}-{link}-{count}"
-                config.write_text(CONFIG.format(name=name, **MODELS[name]))
+                config.write_text(CONFIG.format(name=name, slices=arguments.slices, **MODELS[name]))
                 said = forecast(config, count, network)
                 took = run(["train", str(config), "--out", str(out)], count, link, out, MODELS[name]["steps"])
                 load = os.getloadavg()[0]

@@ -6,15 +6,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
 namespace cogwheel::distributed {
-namespace {
 
-constexpr std::int64_t numbers_of_a_bucket = SumOverRanks::bytes_of_a_bucket / static_cast<std::int64_t>(sizeof(float));
-
-}  // namespace
+std::int64_t SumOverRanks::bytes_of_a_bucket(std::int64_t all_bytes, std::int64_t ranks) {
+  constexpr std::int64_t buckets = 16, least = 4 << 20, most = 24 << 20, of_a_rank = 64 << 10;
+  return std::max(std::clamp(all_bytes / buckets, least, most), ranks * of_a_rank);
+}
 
 SumOverRanks::SumOverRanks(const Group& group, std::vector<std::int64_t> sizes, std::string what,
                            std::vector<std::int64_t> order)
@@ -23,11 +24,14 @@ SumOverRanks::SumOverRanks(const Group& group, std::vector<std::int64_t> sizes, 
       order_(std::move(order)),
       buckets_of_(sizes.size()),
       is_there_(sizes.size(), false) {
+  constexpr auto bytes_of_number = static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t numbers = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}),
+                     of_a_bucket = bytes_of_a_bucket(numbers * bytes_of_number, group.count()) / bytes_of_number;
   for (std::size_t index = sizes.size(); index-- > 0;)
     for (std::int64_t taken = 0; taken < sizes[index];) {
-      if (buckets_.empty() || buckets_.back().size == numbers_of_a_bucket) buckets_.emplace_back();
+      if (buckets_.empty() || buckets_.back().size == of_a_bucket) buckets_.emplace_back();
       Bucket& bucket = buckets_.back();
-      const std::int64_t size = std::min(sizes[index] - taken, numbers_of_a_bucket - bucket.size);
+      const std::int64_t size = std::min(sizes[index] - taken, of_a_bucket - bucket.size);
       bucket.pieces.push_back({index, taken, bucket.size, size});
       bucket.size += size, bucket.missing += size;
       buckets_of_[index].push_back(buckets_.size() - 1);

@@ -10,13 +10,15 @@
 
 namespace cogwheel::distributed {
 
-// Tensors travel in buckets of a fixed size, from the last tensor to the first, as backward passes make gradients. Each
+// Tensors travel in buckets of one size, from the last tensor to the first, as backward passes make gradients. Each
 // rank gets its share of a bucket from all, adds them in a binary tree, ((t0 + t1) + (t2 + t3)) + … of the ranks in a
 // given order, and sends the sum to all: the same bits on each rank, whatever the buckets are.
 class SumOverRanks {
  public:
-  // Small enough that little is left to send when the last gradient is there, large enough that a round trip is little.
-  static constexpr std::int64_t bytes_of_a_bucket = 4 << 20;
+  // Of tensors of so many bytes in all: a sixteenth, so that little is left to send when the last gradient is there,
+  // but 4 to 24 MiB, where a round trip is little and threads that send do not take turns with those that compute all
+  // the time (docs/results/scale.md), and at least 64 KiB for each rank.
+  static std::int64_t bytes_of_a_bucket(std::int64_t all_bytes, std::int64_t ranks);
 
   // How many numbers each tensor has, alike on all ranks; float32. `what` is for LostRanks. `order`: of all ranks.
   SumOverRanks(const Group& group, std::vector<std::int64_t> sizes, std::string what, std::vector<std::int64_t> order);

@@ -73,9 +73,9 @@ std::int64_t shared_activations(std::int64_t activations, const Layout& layout, 
 }
 
 // Beside activations, of which other sizes are free by then.
-std::int64_t exchange_buffers(std::int64_t bytes) {
+std::int64_t exchange_buffers(std::int64_t bytes, std::int64_t ranks) {
   constexpr std::int64_t under_way = 3;  // buckets: being filled, sent and received, added up
-  return bytes + under_way * std::min(bytes, SumOverRanks::bytes_of_a_bucket);  // and the sums of all
+  return bytes + under_way * std::min(bytes, SumOverRanks::bytes_of_a_bucket(bytes, ranks));  // and the sums of all
 }
 
 std::vector<MemoryPart> memory_of(const Layout& layout, const StepFacts& facts) {
@@ -97,7 +97,8 @@ std::vector<MemoryPart> memory_of(const Layout& layout, const StepFacts& facts) 
   add("gradients", slices > 1 ? fmt::format("for the sum over {} slices", slices) : "", held.gradients);
   add("activations of a slice", "", held.activations);
   add("logits of a slice", "", held.logits);
-  if (layout.copies() > 1) add("exchange of gradients", "", exchange_buffers(part(facts.learned, tensor)));
+  if (layout.copies() > 1)
+    add("exchange of gradients", "", exchange_buffers(part(facts.learned, tensor), layout.copies()));
   add("libraries and allocator", "", held.libraries());
   add("program", "", facts.program);
   return parts;
@@ -124,7 +125,9 @@ double seconds_of_ring(const Layout& layout, const StepFacts& facts, const Netwo
   return real(shape.layers) * hops * seconds_of_pass(bytes, {layout.context, layout.tensor}, network);
 }
 
-double buckets_of(double bytes) { return std::ceil(bytes / real(SumOverRanks::bytes_of_a_bucket)); }
+double buckets_of(double bytes, std::int64_t ranks) {
+  return std::ceil(bytes / real(SumOverRanks::bytes_of_a_bucket(static_cast<std::int64_t>(bytes), ranks)));
+}
 
 // What an exchange of gradients adds to a step. It goes on while the last slice goes backward, which takes two thirds
 // of it and makes gradients bucket by bucket; the work of processors, which all compute, cannot be hidden.
@@ -132,7 +135,8 @@ double exposed_seconds(double bytes, double backward, const RankGroup& group, co
   if (group.ranks == 1) return 0;
   const Link& link = spread_of(group, network).leaves_node ? network.between : network.within;
   const double work = sent_in_sum(bytes, group.ranks) * link.work,
-               waiting = std::max(0.0, seconds_of_sum(bytes, group, network) - work), buckets = buckets_of(bytes);
+               waiting = std::max(0.0, seconds_of_sum(bytes, group, network) - work),
+               buckets = buckets_of(bytes, group.ranks);
   return work + std::max(waiting / buckets, waiting - backward * (1 - 1 / buckets));
 }
 
@@ -209,7 +213,7 @@ double seconds_of_sum(double bytes, const RankGroup& group, const Network& netwo
                          network.between.bandwidth;
   const double all_to_all = std::max(spread.on_node > 1 ? within : 0, spread.leaves_node ? between : 0);
   return all_to_all + seconds_around_ring(share * (ranks - 1), spread, network) +
-         buckets_of(bytes) * 2 * (ranks - 1) * latency_of(spread, network);
+         buckets_of(bytes, group.ranks) * 2 * (ranks - 1) * latency_of(spread, network);
 }
 
 double sent_in_sum(double bytes, std::int64_t ranks) { return 2 * bytes * real(ranks - 1) / real(ranks); }
