@@ -1,7 +1,5 @@
 #include "cogwheel/core/process/memory.h"
 
-#include <unistd.h>
-
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -18,11 +16,6 @@ std::optional<std::int64_t> field_of(const char* path, std::string_view name) {
 }
 
 }  // namespace
-
-std::int64_t physical_memory_bytes() {
-  const std::int64_t pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
-  return pages > 0 && page > 0 ? pages * page : 0;
-}
 
 std::optional<std::int64_t> available_memory_bytes() { return field_of("/proc/meminfo", "MemAvailable:"); }
 std::optional<std::int64_t> resident_memory_bytes() { return field_of("/proc/self/status", "VmRSS:"); }

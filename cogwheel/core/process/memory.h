@@ -1,12 +1,17 @@
 // Memory of the machine and of this process, in bytes.
 #pragma once
+#include <unistd.h>
+
 #include <cstdint>
 #include <optional>
 
 namespace cogwheel {
 
-// All that the machine has; 0 where the system does not say.
-std::int64_t physical_memory_bytes();
+// All that the machine has; 0 where the system does not say. Inline for the executable, which links no library.
+inline std::int64_t physical_memory_bytes() {
+  const std::int64_t pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? pages * page : 0;
+}
 // What the system would give to this process without swapping, and what the process holds now.
 std::optional<std::int64_t> available_memory_bytes();
 std::optional<std::int64_t> resident_memory_bytes();
