@@ -24,12 +24,12 @@ SMALL = {
                     "ends_tried=10", "real_networks=2"],
     "s2/local-noise": ["width=64", "lengths=32,64,128,256", "draws=30"],
     "s2/score-cost": ["batch=2", "source=5", "target=4", "width=16", "repeats=2"],
-    "s2/jacobian": ["width=6", "tokens=5", "texts=2", "batch=2", "steps=3", "text_bytes=65536"],
+    "s2/jacobian": ["width=6", "tokens=5", "texts=2", "batch=2", "steps=3", "text_bytes=65536", "seeds=2"],
     "s2/key-value": ["width=8", "items=3", "batch=8", "steps=5", "draws=50", "seeds=3"],
     "s2/copy": ["widths=8,24", "symbols=3,5", "longest=3", "strings=40", "batch=16", "steps=60", "learning_rate=0.02", "seeds=1"],
     "s2/length": ["widths=16", "distance=0", "sentences=60", "batch=4", "steps=3", "seeds=2"],
     "s2/alignment": ["width=16", "sentences=12", "batch=4", "steps=3", "seeds=1"],
-    "s2/handwriting": ["width=16", "characters=4", "words=1", "lines=3", "batch=3", "steps=3"],
+    "s2/handwriting": ["width=16", "characters=4", "words=1", "lines=3", "batch=3", "steps=3", "seeds=2"],
     "s0/layer": [],
     "s1/rows": ["rows=2000", "keys=16"],
     "s1/throughput": ["lengths=32,64,128", "naive_longest=128", "repeats=1", "seconds=0"],
@@ -69,6 +69,11 @@ def small_lab(executable, folders, name):
 def ours(result, beginning):
     (found,) = [each["ours"] for each in result["findings"] if each["what"].startswith(beginning)]
     return found
+
+
+def with_interval(result):
+    """What the findings that have an interval are of."""
+    return {each["what"] for each in result["findings"] if "interval" in each}
 
 
 def table(result, beginning):

@@ -1,5 +1,6 @@
 // Models that a lab trains as `cogwheel train` does, by the same tasks, loop and options; nothing is written.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -31,6 +32,15 @@ std::vector<LabParameter> training_parameters(double steps, double batch, double
 
 // How many runs of each model a lab trains, of seeds that follow each other.
 LabParameter seeds_parameter();
+
+// A number of each run, number(first): of `models` trained run by run, each of the same `kinds` in one order, `first`
+// is the place of a run's first.
+template <class Number>
+std::vector<double> of_runs(std::size_t models, std::size_t kinds, const Number& number) {
+  std::vector<double> values;
+  for (std::size_t first = 0; first < models; first += kinds) values.push_back(number(first));
+  return values;
+}
 
 // A sequence-to-sequence model of a toy language whose words move by `distance`, trained as the parameters say, with
 // the `run`-th seed from theirs on.

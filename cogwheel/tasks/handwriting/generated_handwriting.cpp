@@ -72,9 +72,9 @@ struct Reading {
   void add(const std::vector<CharacterMatch>& matches) {
     for (const CharacterMatch& match : matches) ++characters, right += match.matches() ? 1 : 0;
   }
+  double share() const { return static_cast<double>(right) / static_cast<double>(characters); }
   std::string text() const {
-    return characters == 0 ? "none"
-                           : fmt::format("{:.1f} % of {}", 100.0 * double(right) / double(characters), characters);
+    return characters == 0 ? "none" : fmt::format("{:.1f} % of {}", 100 * share(), characters);
   }
 };
 
@@ -135,6 +135,7 @@ runs::Inspection show_handwriting(Handwriting& model, const StrokeSource& source
        .rows = {{"characters read as what they are", reading.text()},
                 {"the same of true strokes", reading_of_truth(matcher, source, words).text()},
                 {"samples that met the stop rule", fmt::format("{} of {}", ended, drawn_words)}}});
+  if (reading.characters > 0) inspection.numbers = {{share_read, reading.share()}};
   return inspection;
 }
 

@@ -13,6 +13,9 @@ namespace cogwheel::tasks::handwriting {
 // strokes.json of a run: the scale of its offsets, without which its samples mean nothing.
 std::string pen_record(const StrokeSource& source);
 
+// A number of the inspection below: the share of characters that are read as what they are, in [0, 1].
+inline constexpr const char* share_read = "characters_read";
+
 // So many words drawn at bias 1, each read back by the built-in font, beside what the font itself is read as; samples
 // and the window over time. `words` unseen in training, the same for every model with the same seed.
 runs::Inspection show_handwriting(Handwriting& model, const StrokeSource& source, std::uint64_t seed,

@@ -11,7 +11,9 @@
 #include <atomic>
 #include <cmath>
 #include <memory>
+#include <optional>
 
+#include "cogwheel/core/process/memory.h"
 #include "cogwheel/ops/pairwise/attention.h"
 #include "cogwheel/research/labs/drawn_tensor.h"
 #include "cogwheel/research/labs/lab.h"
@@ -24,15 +26,17 @@ namespace {
 
 LabParameters parameters() {
   using enum LabParameter::Kind;
-  return {
-      {{"lengths", {512, 1024, 2048, 4096, 8192, 16384}, {16, 65536}, "n, tokens; rising", whole, true},
-       {"naive_longest", {2048}, {16, 16384}, "n up to which the naive form is run: it holds several n × n matrices"},
-       {"heads", {1}, {1, 64}, "of queries, keys and values"},
-       {"width", {64}, {8, 256}, "of a head"},
-       {"causal", {1}, {0, 1}, "1: a token sees those up to itself"},
-       {"repeats", {1}, {1, 1000}, "rounds in which softmax and Cog take turns; the fastest counts"},
-       {"seconds", {1}, {0, 60}, "that these rounds take at least", LabParameter::Kind::real},
-       {"seed", {1}, {0, 1e15}, "of the random numbers"}}};
+  return {{{"lengths", {512, 1024, 2048, 4096, 8192, 16384}, {16, 65536}, "n, tokens; rising", whole, true},
+           {"naive_longest",
+            {16384},
+            {16, 16384},
+            "n up to which the naive form is run, as far as memory holds its matrices"},
+           {"heads", {1}, {1, 64}, "of queries, keys and values"},
+           {"width", {64}, {8, 256}, "of a head"},
+           {"causal", {1}, {0, 1}, "1: a token sees those up to itself"},
+           {"repeats", {1}, {1, 1000}, "rounds in which softmax and Cog take turns; the fastest counts"},
+           {"seconds", {1}, {0, 60}, "that these rounds take at least", LabParameter::Kind::real},
+           {"seed", {1}, {0, 1e15}, "of the random numbers"}}};
 }
 
 void check(const LabParameters& given) { given.expect_rising("lengths"); }
@@ -82,6 +86,11 @@ at::Tensor naive(const Heads& heads, const std::string& mechanism, bool causal) 
   return at::matmul(scores.sign() * at::softmax(hidden(scores.abs()), -1), heads.value);
 }
 
+// That its matrices take with backward, six of n × n numbers and a mask; with some to spare.
+double naive_bytes(std::int64_t length, std::int64_t heads) {
+  return 28 * static_cast<double>(length) * static_cast<double>(length) * static_cast<double>(heads);
+}
+
 using Form = at::Tensor (*)(const Heads&, const std::string&, bool);
 
 void pass(Form form, const Heads& heads, const std::string& mechanism, bool causal, bool backward) {
@@ -119,14 +128,23 @@ LabResult run(const LabParameters& given, const LabHost& host) {
                                 {"naive, forward", naive, false},
                                 {"naive, with backward", naive, true}};
   std::vector<Measured> measured(kinds.size());
+  std::optional<std::int64_t> too_large;  // the first n whose matrices memory does not hold
   for (const std::int64_t length : given.wholes("lengths")) {
+    bool with_naive = length <= given.whole("naive_longest");
+    if (const std::optional<std::int64_t> available = available_memory_bytes();
+        with_naive && available && naive_bytes(length, heads) > static_cast<double>(*available)) {
+      with_naive = false;
+      if (!too_large) too_large = length;
+      host.progress(fmt::format("n = {}: without the naive form, which needs {:.1f} GB; the machine has {:.1f} GB left",
+                                length, naive_bytes(length, heads) / 1e9, static_cast<double>(*available) / 1e9));
+    }
     Draws draws(static_cast<std::uint64_t>(given.whole("seed")), static_cast<std::uint64_t>(length));
     const auto drawn = [&] { return normal_tensor({1, heads, length, width}, 1, draws).to(at::kFloat); };
     Heads tensors{drawn().requires_grad_(true), drawn().requires_grad_(true), drawn().requires_grad_(true), drawn()};
     const Heads plain{tensors.query.detach(), tensors.key.detach(), tensors.value.detach(), tensors.gradient};
     for (std::size_t i = 0; i < kinds.size(); ++i) {
       const Kind& kind = kinds[i];
-      if (kind.form == naive && length > given.whole("naive_longest")) continue;
+      if (kind.form == naive && !with_naive) continue;
       const auto work = [&](const std::string& mechanism) {
         return [&, mechanism] { pass(kind.form, kind.backward ? tensors : plain, mechanism, causal, kind.backward); };
       };
@@ -225,6 +243,10 @@ LabResult run(const LabParameters& given, const LabHost& host) {
       {fmt::format("{} of width {}, {}.", heads == 1 ? "One head" : fmt::format("{} heads", heads), width,
                    causal ? "causal" : "without a mask"),
        "The naive form is that of the paper's figure 3, right, with libtorch's operations."}};
+  if (too_large)
+    result.assumptions.push_back(
+        {fmt::format("The naive form ends before n = {}.", number_for_readers(static_cast<double>(*too_large))),
+         "The memory of this machine did not hold its matrices."});
   return result;
 }
 

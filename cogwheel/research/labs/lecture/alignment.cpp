@@ -137,11 +137,7 @@ LabResult run(const LabParameters& given, const LabHost& host) {
   });
 
   // A number of each run, of the kind in this place of it.
-  const auto of_runs = [&](const auto& number) {
-    std::vector<double> values;
-    for (std::size_t first = 0; first < trained.size(); first += std::size(kinds)) values.push_back(number(first));
-    return values;
-  };
+  const auto of_runs = [&](const auto& number) { return labs::of_runs(trained.size(), std::size(kinds), number); };
   const auto error_rates = [&](std::size_t kind) {
     return of_runs([&](std::size_t first) { return measured[first + kind].error_rate; });
   };

@@ -5,11 +5,13 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
 #include "cogwheel/nn/model_holder.h"
 #include "cogwheel/research/labs/lab.h"
+#include "cogwheel/research/labs/sums.h"
 #include "cogwheel/research/labs/trained_models.h"
 #include "cogwheel/runs/shown_figure.h"
 #include "cogwheel/tasks/handwriting/generated_handwriting.h"
@@ -23,22 +25,31 @@ LabParameters parameters() {
                                 {"characters", {16}, {4, 100}, "of the longest line"},
                                 {"words", {50}, {1, 100}, "unseen ones that are drawn at bias 1 and read back"},
                                 {"lines", {64}, {1, 500}, "unseen ones over which the window is followed"}};
+  all.push_back(seeds_parameter());
   for (LabParameter& each : training_parameters(800, 32, 0.002)) all.push_back(std::move(each));
   return all;
 }
 
+struct Kind {
+  const char *name, *mechanism;
+};
+constexpr Kind kinds[] = {{"window", "graves_window"}, {"no window", "none"}};
+
+// Run by run.
 std::vector<LabModel> models(const LabParameters& given) {
   std::vector<LabModel> all;
-  for (const char* mechanism : {"graves_window", "none"}) {
-    tasks::handwriting::HandwritingOptions options;
-    options.width = given.whole("width");
-    options.mechanism = mechanism;
-    LabModel model{.name = std::string_view(mechanism) == "none" ? "no window" : "window", .config = {}};
-    model.config.task = {"handwriting", {{"characters", given.whole("characters")}}};
-    model.config.model = options;
-    model.config.training = training_options(given);
-    all.push_back(std::move(model));
-  }
+  for (std::int64_t run = 0; run < given.whole("seeds"); ++run)
+    for (const Kind& kind : kinds) {
+      tasks::handwriting::HandwritingOptions options;
+      options.width = given.whole("width");
+      options.mechanism = kind.mechanism;
+      LabModel model{.name = kind.name, .config = {}};
+      model.config.task = {"handwriting", {{"characters", given.whole("characters")}}};
+      model.config.model = options;
+      model.config.training = training_options(given);
+      model.config.training.seed += static_cast<std::uint64_t>(run);
+      all.push_back(std::move(model));
+    }
   return all;
 }
 
@@ -83,14 +94,15 @@ LabResult run(const LabParameters& given, const LabHost& host) {
   using enum Finding::Whose;
   std::vector<TrainedModel> trained = train_models(models(given), host);
   const auto source = tasks::handwriting::built_in_strokes({.max_characters = given.whole("characters")});
-  Followed followed;
+  std::vector<Followed> followed(trained.size());  // of those with a window
   std::vector<runs::Inspection> inspections(trained.size());
   side_by_side(std::ssize(trained), host, [&](std::int64_t index) {
     const auto place = static_cast<std::size_t>(index);
     auto model = nn::holder_of<tasks::handwriting::Handwriting>(*trained[place].run.model());
     inspections[place] = tasks::handwriting::show_handwriting(
-        model, *source, static_cast<std::uint64_t>(given.whole("seed")), given.whole("words"));
-    if (model->has_window()) followed = follow(*model, *source, given.whole("lines"));
+        model, *source, static_cast<std::uint64_t>(given.whole("seed")) + place / std::size(kinds),
+        given.whole("words"));
+    if (model->has_window()) followed[place] = follow(*model, *source, given.whole("lines"));
   });
 
   LabResult result;
@@ -98,24 +110,36 @@ LabResult run(const LabParameters& given, const LabHost& host) {
                           .x = {.title = "training steps"},
                           .y = {.title = "held-out loss, nats per point"},
                           .series = {}};
-  for (const TrainedModel& each : trained) curves.series.push_back(each.curve);
+  // Curves and figures of the first run.
+  for (std::size_t i = 0; i < std::size(kinds); ++i) curves.series.push_back(trained[i].curve);
   result.charts = {std::move(curves)};
-  for (std::size_t i = 0; i < trained.size(); ++i)
+  for (std::size_t i = 0; i < std::size(kinds); ++i)
     for (const runs::ShownFigure& figure : inspections[i].figures)
       result.figures.push_back(runs::drawn_figure(figure.titled(trained[i].name + ": " + figure.title())));
   result.tables = std::move(inspections[0].tables);
+  const auto of_runs = [&](const auto& number) { return labs::of_runs(trained.size(), std::size(kinds), number); };
+  constexpr std::size_t window = 0, none = 1;  // places of the kinds
+  const auto loss = [&](std::size_t kind) {
+    return number_for_readers(mean_of(of_runs([&](std::size_t first) { return trained[first + kind].loss; })).value);
+  };
+  const double smallest_step =
+      std::ranges::min(of_runs([&](std::size_t first) { return followed[first + window].smallest_step; }));
   result.answer = fmt::format(
       "With the text at hand the next point of the pen costs {} nats, without it {}. {} of the window moves back from "
       "one point to the next.",
-      number_for_readers(trained[0].loss), number_for_readers(trained[1].loss),
-      followed.smallest_step >= 0 ? "No part" : "A part");
+      loss(window), loss(none), smallest_step >= 0 ? "No part" : "A part");
   result.findings = {
-      {"Smallest movement of a κ from one point to the next, in characters", direction, above, 0, 0,
-       followed.smallest_step},
-      {"Share of points at which the middle of the window moves back", nobody, shown, 0, 0, followed.backward,
-       "No κ moves back, but importances α change from point to point, and with them where most of the weight is."},
-      {"Held-out loss without the window less that with it, nats per point", direction, above, 0, 0,
-       trained[1].loss - trained[0].loss}};
+      {"Smallest movement of a κ from one point to the next, in characters", direction, above, 0, 0, smallest_step},
+      of_draws({"Share of points at which the middle of the window moves back", nobody, shown, 0, 0, 0,
+                "No κ moves back, but importances α change from point to point, and with them where most of the weight "
+                "is."},
+               of_runs([&](std::size_t first) { return followed[first + window].backward; })),
+      of_draws({"Held-out loss without the window less that with it, nats per point", direction, above},
+               of_runs([&](std::size_t first) { return trained[first + none].loss - trained[first + window].loss; })),
+      of_draws({"Share of characters drawn at bias 1 that are read as what they are", nobody, shown},
+               of_runs([&](std::size_t first) {
+                 return *runs::find_value(inspections[first + window].numbers, tasks::handwriting::share_read);
+               }))};
   result.assumptions = {{"Strokes of a built-in font.",
                          "With slant, size, speed, jitter and joins drawn for each line; people's "
                          "handwriting varies more. `cogwheel train` takes that of IAM-OnDB."},

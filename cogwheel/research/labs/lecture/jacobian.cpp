@@ -6,11 +6,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <vector>
 
 #include "cogwheel/research/labs/drawn_tensor.h"
 #include "cogwheel/research/labs/lab.h"
 #include "cogwheel/research/labs/lab_training.h"
-#include "cogwheel/research/labs/one_thread.h"
+#include "cogwheel/research/labs/sums.h"
+#include "cogwheel/research/labs/trained_models.h"
 #include "cogwheel/text/corpus.h"
 
 namespace cogwheel::labs::jacobian {
@@ -25,6 +28,7 @@ LabParameters parameters() {
            {"steps", {400}, {1, 1000000}, "of training, to tell the next character"},
            {"learning_rate", {0.01}, {0, 1, true}, "of the first step; it falls to 0 as a cosine", real},
            {"text_bytes", {1 << 19}, {1 << 12, 1 << 30}, "of the text that the network learns from"},
+           seeds_parameter(),
            {"seed", {1}, {0, 1e15}, "of the random numbers"}}};
 }
 
@@ -181,12 +185,21 @@ double likeness_of_keys(const Network& network, const at::Tensor& passages) {
   return ((cosines * different).sum() / different.sum()).item<double>();
 }
 
-LabResult run(const LabParameters& given, const LabHost& /*host*/) {
-  using enum Finding::Relation;
-  using enum Finding::Whose;
-  const OneThread one_thread;
+// Of the draws and the training of one seed.
+struct Measured {
+  double key_off = 0, key_on = 0;  // largest |∂K_u/∂x_k|, k ≠ u; largest difference of ∂K_u/∂x_u from W_K
+  double powers = 0;               // linear network: largest difference of ∂h_u/∂x_k from W_h^{u−k} W_x
+  double interference = 0;         // of the past over the target in s·h_u of its last state
+  double likeness = 0;             // of the trained network's keys
+  at::Tensor linear;               // [U, U], norms of the linear network's blocks
+  Blocks before, after;            // training
+  TrainedCurve curve;
+};
+
+Measured measure(const LabParameters& given, std::uint64_t seed, const text::Corpus& corpus) {
   const std::int64_t width = given.whole("width"), places = given.whole("tokens");
-  Draws draws(static_cast<std::uint64_t>(given.whole("seed")), 0);
+  Draws draws(seed, 0);
+  Measured measured;
 
   const double deviation = 1 / std::sqrt(static_cast<double>(width));
   const at::Tensor tokens = normal_tensor({1, places, width}, 1, draws).requires_grad_(true);
@@ -196,76 +209,108 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
   const at::Tensor state_weight = 0.9 * orthonormal_columns(width, draws);
   const at::Tensor linear_states = states(tokens, input_weight, state_weight, at::zeros({width}, at::kDouble), true);
   const at::Tensor linear = jacobian_of(linear_states, tokens);
-  double key_off = 0, key_on = 0;
   for (std::int64_t u = 0; u < places; ++u)
     for (std::int64_t k = 0; k < places; ++k) {
       const at::Tensor block = keys.select(0, u).select(1, k);
       if (k == u)
-        key_on = std::max(key_on, (block - key_weight.t()).abs().max().item<double>());
+        measured.key_on = std::max(measured.key_on, (block - key_weight.t()).abs().max().item<double>());
       else
-        key_off = std::max(key_off, block.abs().max().item<double>());
+        measured.key_off = std::max(measured.key_off, block.abs().max().item<double>());
     }
   // e_tu of the last state, for random s: what the past adds to what the token itself gives.
   const at::Tensor queries = normal_tensor({1000, width}, 1, draws);
   const at::Tensor target = at::matmul(tokens.select(1, places - 1), input_weight).detach();
   const at::Tensor past = linear_states.select(1, places - 1).detach() - target;
-  const double interference =
+  measured.interference =
       (at::matmul(queries, past.t()).norm() / at::matmul(queries, target.t()).norm()).item<double>();
 
-  const text::Corpus corpus = text::load_python_standard_library(given.whole("text_bytes"));
+  measured.linear = block_norms(linear);
+  measured.powers = difference_from_powers(linear.select(2, 0), input_weight, state_weight);
+
   Network network = draw_network(width, draws);
   const at::Tensor passages = draw_passages(corpus.text, given.whole("texts"), places, draws);
-  const Blocks before = trained_blocks(network, passages);
+  measured.before = trained_blocks(network, passages);
   std::vector<std::pair<std::string, at::Tensor>> learned{{"embedding", network.embedding},
                                                           {"input_weight", network.input_weight},
                                                           {"state_weight", network.state_weight},
                                                           {"bias", network.bias},
                                                           {"output_weight", network.output_weight}};
   for (auto& [name, value] : learned) value.requires_grad_(true);
-  const TrainedCurve curve = train_lab(learned, given.whole("steps"), given.number("learning_rate"), [&](std::int64_t) {
+  measured.curve = train_lab(learned, given.whole("steps"), given.number("learning_rate"), [&](std::int64_t) {
     return network.loss(draw_passages(corpus.text, given.whole("batch"), places + 1, draws));
   });
   for (at::Tensor* tensor :
        {&network.embedding, &network.input_weight, &network.state_weight, &network.bias, &network.output_weight})
     *tensor = tensor->detach();
-  const Blocks after = trained_blocks(network, passages);
-  const Triangle state = triangle_of(after.state), key = triangle_of(after.key);
-  const double likeness = likeness_of_keys(network, passages);
+  measured.after = trained_blocks(network, passages);
+  measured.likeness = likeness_of_keys(network, passages);
+  return measured;
+}
+
+LabResult run(const LabParameters& given, const LabHost& host) {
+  using enum Finding::Relation;
+  using enum Finding::Whose;
+  const text::Corpus corpus = text::load_python_standard_library(given.whole("text_bytes"));
+  std::vector<Measured> runs(static_cast<std::size_t>(given.whole("seeds")));
+  side_by_side(std::ssize(runs), host, [&](std::int64_t index) {
+    runs[static_cast<std::size_t>(index)] =
+        measure(given, static_cast<std::uint64_t>(given.whole("seed") + index), corpus);
+  });
+
+  const auto of_runs = [&](const auto& number) {
+    std::vector<double> values;
+    for (const Measured& each : runs) values.push_back(std::invoke(number, each));
+    return values;
+  };
+  // What holds for each entry holds for the worst of all runs.
+  const auto largest = [&](const auto& number) { return std::ranges::max(of_runs(number)); };
+  const double above_diagonal = largest([](const Measured& each) { return triangle_of(each.after.state).above; });
+  const double smallest_below =
+      std::ranges::min(of_runs([](const Measured& each) { return triangle_of(each.after.state).smallest_below; }));
+  const double keys_off_diagonal = largest([](const Measured& each) {
+    const Triangle key = triangle_of(each.after.key);
+    return std::max(key.above, key.share_below);
+  });
+  const double share_below =
+      mean_of(of_runs([](const Measured& each) { return triangle_of(each.after.state).share_below; })).value;
+  const Measured& first = runs.front();
   return {
       .answer =
           fmt::format("Every state of a trained network depends on every token before it: {:.0f} % of the squares of "
                       "∂h_u/∂x_k lie off the diagonal. K_u = W_K x_u depends on x_u alone, exactly.",
-                      100 * state.share_below),
+                      100 * share_below),
       .findings =
-          {{"Largest entry of ∂K_u/∂x_k, k ≠ u", follows, near, 0, 0, key_off},
-           {"Largest difference of ∂K_u/∂x_u from W_K", follows, near, 0, 0, key_on},
+          {{"Largest entry of ∂K_u/∂x_k, k ≠ u", follows, near, 0, 0, largest(&Measured::key_off)},
+           {"Largest difference of ∂K_u/∂x_u from W_K", follows, near, 0, 0, largest(&Measured::key_on)},
            {"Linear network: largest difference of ∂h_u/∂x_k from W_h^{u−k} W_x", follows, near, 0, 1e-10,
-            difference_from_powers(linear.select(2, 0), input_weight, state_weight)},
-           {"Linear network: interference of the past over the target in s·h_u, last position", direction, above, 0, 0,
-            interference},
-           {"Trained network: smallest ‖∂h_u/∂x_k‖ of all k < u", direction, above, 0, 0, state.smallest_below},
-           {"Trained network: largest ‖∂h_u/∂x_k‖ of all k > u", follows, near, 0, 0, state.above},
+            largest(&Measured::powers)},
+           of_draws(
+               {"Linear network: interference of the past over the target in s·h_u, last position", direction, above},
+               of_runs(&Measured::interference)),
+           {"Trained network: smallest ‖∂h_u/∂x_k‖ of all k < u", direction, above, 0, 0, smallest_below},
+           {"Trained network: largest ‖∂h_u/∂x_k‖ of all k > u", follows, near, 0, 0, above_diagonal},
            {"Trained weights without recurrence: largest ‖∂K_u/∂x_k‖ of all k ≠ u", follows, near, 0, 0,
-            std::max(key.above, key.share_below)},
-           {"Mean |cosine| of the keys of different characters", follows, near, 0, 0.01, likeness,
-            "The lecture says that x_k is then orthogonal to x_u. Only the Jacobian is zero: a key does not "
-            "depend on other tokens, but keys of different tokens are no more orthogonal than their vectors are."}},
+            keys_off_diagonal},
+           of_draws({"Mean |cosine| of the keys of different characters", follows, near, 0, 0.01, 0,
+                     "The lecture says that x_k is then orthogonal to x_u. Only the Jacobian is zero: a key does not "
+                     "depend on other tokens, but keys of different tokens are no more orthogonal than their vectors "
+                     "are."},
+                    of_runs(&Measured::likeness))},
       .charts = {{.title = "How much a state depends on a token, by its distance",
                   .x = {.title = "u − k, positions back"},
                   .y = {.title = "‖∂h_u/∂x_k‖, mean", .logarithmic = true},
-                  .series = {by_distance("trained network", after.state),
-                             by_distance("the same before training", before.state),
-                             by_distance("linear, W_h 0.9 times a rotation", block_norms(linear))},
+                  .series = {by_distance("trained network", first.after.state),
+                             by_distance("the same before training", first.before.state),
+                             by_distance("linear, W_h 0.9 times a rotation", first.linear)},
                   .caption = fmt::format(
                       "K_u = W_K x_u would be one point, at 0. Trained to tell the next character of {}: loss {:.2f} "
-                      "nats, {:.2f} after the first steps.",
-                      corpus.name, curve.loss.empty() ? 0 : curve.loss.back(),
-                      curve.loss.empty() ? 0 : curve.loss.front())}},
-      .maps = {map_of("Trained network: ‖∂h_u/∂x_k‖", after.state,
+                      "nats, {:.2f} after the first steps. Curve and maps are those of the first run.",
+                      corpus.name, first.curve.loss.empty() ? 0 : first.curve.loss.back(),
+                      first.curve.loss.empty() ? 0 : first.curve.loss.front())}},
+      .maps = {map_of("Trained network: ‖∂h_u/∂x_k‖", first.after.state,
                       "Lower triangle: every token before, fading with distance."),
-               map_of("Linear network: ‖W_h^{u−k} W_x‖", block_norms(linear),
-                      "The same shape, by the lecture's formula."),
-               map_of("K_u = W_K x_u: ‖∂K_u/∂x_k‖", after.key, "The diagonal alone; all else is exactly 0.")},
+               map_of("Linear network: ‖W_h^{u−k} W_x‖", first.linear, "The same shape, by the lecture's formula."),
+               map_of("K_u = W_K x_u: ‖∂K_u/∂x_k‖", first.after.key, "The diagonal alone; all else is exactly 0.")},
       .assumptions = {
           {"A network with tanh, as the lecture's.",
            "One layer, trained for a moment on characters. Gates of an LSTM make the decay slower or faster "

@@ -113,11 +113,7 @@ LabResult run(const LabParameters& given, const LabHost& host) {
   for (std::size_t i = 0; i < trained.size(); ++i)
     for (const auto& [words, each] : errors[i]) together[i % kinds][words].add(each);
   // A number of each run.
-  const auto of_runs = [&](const auto& number) {
-    std::vector<double> values;
-    for (std::size_t run = 0; run < seeds; ++run) values.push_back(number(run * kinds));
-    return values;
-  };
+  const auto of_runs = [&](const auto& number) { return labs::of_runs(trained.size(), kinds, number); };
   for (std::size_t i = 0; i < kinds; ++i) {
     pages::ChartSeries series{.name = trained[i].name, .x = {}, .y = {}};
     WordErrors all;
