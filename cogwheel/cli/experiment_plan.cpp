@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <map>
 #include <string>
 #include <utility>
@@ -121,6 +122,9 @@ void say_what_paper_scale_takes(const reproduce::TrainedExperiment& experiment, 
     config.name = plan.name;
     if (std::int64_t* const vocabulary = runs::common(config.model).vocabulary) *vocabulary = scale.vocabulary;
     const DryRunTask task = dry_run_task(config);
+    // Steps of the source's size may take minutes: what is known already is shown meanwhile.
+    std::fflush(stdout);
+    fmt::print(stderr, "{}: measuring a step of {}\n", experiment.name, plan.name);
     dry_run(task.task->completed(config), task.task, {.json = false, .knows_data = task.knows_data});
     fmt::print("\n");
   }
