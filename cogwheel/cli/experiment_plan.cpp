@@ -124,7 +124,7 @@ void say_what_paper_scale_takes(const reproduce::TrainedExperiment& experiment, 
     const DryRunTask task = dry_run_task(config);
     // Steps of the source's size may take minutes: what is known already is shown meanwhile.
     std::fflush(stdout);
-    fmt::print(stderr, "{}: measuring a step of {}\n", experiment.name, plan.name);
+    fmt::print(stderr, "{}: estimating a step of {}\n", experiment.name, plan.name);
     dry_run(task.task->completed(config), task.task, {.json = false, .knows_data = task.knows_data});
     fmt::print("\n");
   }

@@ -40,14 +40,14 @@ TrainedModel train_model(const LabModel& model, const std::function<void(const s
 
 }  // namespace
 
-runs::TrainingOptions training_options(const LabParameters& given) {
+runs::TrainingOptions training_options(const LabParameters& given, std::int64_t run) {
   runs::TrainingOptions options;
   options.steps = given.whole("steps");
   options.batch = given.whole("batch");
   options.learning_rate = given.number("learning_rate");
   options.final_learning_rate = options.learning_rate / 30;
   options.warm_up = std::min<std::int64_t>(100, options.steps / 10);
-  options.seed = static_cast<std::uint64_t>(given.whole("seed"));
+  options.seed = static_cast<std::uint64_t>(given.whole("seed") + run);
   options.report_every = options.evaluate_every = std::max<std::int64_t>(1, options.steps / 20);
   options.curve_tokens = 128;
   options.checkpoint_every = 0;
@@ -72,8 +72,7 @@ LabModel toy_translation(const std::string& name, tasks::translation::SequenceTo
   model.context = tasks::translation::ToyLanguage{distance}.longest() + 1;
   made.config.task = {"translation", {{"distance", distance}, {"label_smoothing", 0.1}}};
   made.config.model = std::move(model);
-  made.config.training = training_options(given);
-  made.config.training.seed += static_cast<std::uint64_t>(run);
+  made.config.training = training_options(given, run);
   return made;
 }
 

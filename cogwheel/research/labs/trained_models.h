@@ -25,8 +25,9 @@ struct TrainedModel {
   double loss = 0;           // the same over everything that is evaluated
 };
 
-// What the parameters steps, batch, learning_rate and seed say; the rate falls to a thirtieth as a cosine.
-runs::TrainingOptions training_options(const LabParameters& given);
+// What the parameters steps, batch, learning_rate and seed say, with the `run`-th seed from theirs on; the rate falls
+// to a thirtieth as a cosine.
+runs::TrainingOptions training_options(const LabParameters& given, std::int64_t run = 0);
 // The parameters that `training_options` reads, with these defaults.
 std::vector<LabParameter> training_parameters(double steps, double batch, double learning_rate);
 

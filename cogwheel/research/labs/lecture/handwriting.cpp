@@ -46,8 +46,7 @@ std::vector<LabModel> models(const LabParameters& given) {
       LabModel model{.name = kind.name, .config = {}};
       model.config.task = {"handwriting", {{"characters", given.whole("characters")}}};
       model.config.model = options;
-      model.config.training = training_options(given);
-      model.config.training.seed += static_cast<std::uint64_t>(run);
+      model.config.training = training_options(given, run);
       all.push_back(std::move(model));
     }
   return all;
