@@ -1,6 +1,6 @@
-"""What `cogwheel train --dry-run --ranks N` says of data parallel ranks, beside what they take.
+"""What `cogwheel train --dry-run --ranks N` says of ranks that share slices, a text or heads, beside what they take.
 
-    unshare --net --mount python bench/layout_cost.py FOLDER [--models small,medium] [--ranks 2,4] [--links loopback,200mbit] [--slices 8]
+    unshare --net --mount python bench/layout_cost.py FOLDER [--models small,medium] [--ranks 2,4] [--links loopback,200mbit] [--layouts data,context,tensor] [--slices 8]
 
 Ranks of one thread on this machine, over the loopback interface and between hosts, which are network namespaces whose links a token
 bucket slows (tests/python/hosts.py; needs root). For each link and number of ranks `cogwheel bench network` measures the network;
@@ -153,16 +153,17 @@ def measured_network(folder, count, link):
     return path
 
 
-def forecast(config, count, network):
+def forecast(config, layout, count, network):
+    """Of all ranks in that layout alone."""
     found = json.loads(command("train", config, "--dry-run", "--json", "--ranks", count, "--machine", network))
-    [layout] = [each for each in found["layouts"] if each["runs"]]
+    [layout] = [each for each in found["layouts"] if each["runs"] and each[layout] == count]
     return {"step": layout["step_seconds"], "exchange": layout["communication_seconds"], "memory": layout["bytes"], "parts": layout["memory"]}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
-    for name, given in (("models", ",".join(MODELS)), ("ranks", "2,4"), ("links", "loopback,1gbit,200mbit"), ("slices", "8")):
+    for name, given in (("models", ",".join(MODELS)), ("ranks", "2,4"), ("links", "loopback,1gbit,200mbit"), ("layouts", "data"), ("slices", "8")):
         parser.add_argument(f"--{name}", default=given)
     arguments = parser.parse_args()
     folder = arguments.folder.resolve()
@@ -171,26 +172,27 @@ def main():
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     hosts.make_hosts()
     found = []
-    print(f"{'link':10}{'ranks':>6} {'model':8}{'step':>9}{'said':>9}{'ratio':>7}{'exchange':>10}{'said':>9}{'MiB':>7}{'said':>7}{'ratio':>7}{'load':>6}")
+    print(f"{'link':10}{'ranks':>6} {'layout':8}{'model':8}{'step':>9}{'said':>9}{'ratio':>7}{'exchange':>10}{'said':>9}{'MiB':>7}{'said':>7}{'ratio':>7}{'load':>6}")
     for link in arguments.links.split(","):
         if link != "loopback":
             hosts.slow(link)
         for count in map(int, arguments.ranks.split(",")):
             network = measured_network(folder, count, link)
-            for name in arguments.models.split(","):
-                config, out = folder / f"{name}.toml", folder / f"{name}-{link}-{count}"
+            for layout, name in itertools.product(arguments.layouts.split(","), arguments.models.split(",")):
+                config, out = folder / f"{name}.toml", folder / f"{name}-{layout}-{link}-{count}"
                 config.write_text(CONFIG.format(name=name, slices=arguments.slices, **MODELS[name]))
-                said = forecast(config, count, network)
-                took = run(["train", str(config), "--out", str(out)], count, link, out, MODELS[name]["steps"])
+                said = forecast(config, layout, count, network)
+                shared = [] if layout == "data" else ["--set", f"parallel.{layout}={count}"]
+                took = run(["train", str(config), "--out", str(out), *shared], count, link, out, MODELS[name]["steps"])
                 load = os.getloadavg()[0]
-                found.append({"link": link, "ranks": count, "model": name, "said": said, "took": took, "load": load})
+                found.append({"link": link, "ranks": count, "layout": layout, "model": name, "said": said, "took": took, "load": load})
                 print(
-                    f"{link:10}{count:6} {name:8}{took['step']:9.3f}{said['step']:9.3f}{said['step'] / took['step']:7.2f}"
+                    f"{link:10}{count:6} {layout:8}{name:8}{took['step']:9.3f}{said['step']:9.3f}{said['step'] / took['step']:7.2f}"
                     f"{took['exchange']:10.3f}{said['exchange']:9.3f}{took['memory'] / 2**20:7.0f}{said['memory'] / 2**20:7.0f}"
                     f"{said['memory'] / took['memory']:7.2f}{load:6.1f}",
                     flush=True,
                 )
-    (folder / "found.json").write_text(json.dumps(found, indent=1) + "\n")
+                (folder / "found.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
     torchrun --nproc-per-node 2 -m cogwheel train CONFIG
 
 A launcher names the ranks in RANK and WORLD_SIZE, and where they meet in MASTER_ADDR and MASTER_PORT, as torchrun does.
-COGWHEEL_RANK_TIMEOUT: how many seconds a rank waits for another, 600 unless set.
+COGWHEEL_RANK_TIMEOUT: how many seconds a rank waits for another, 600 unless set. GLOO_SOCKET_IFNAME: the network interface through
+which ranks reach each other, or several, separated by commas; without it the one of the machine's name.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import ctypes
 import datetime
 import os
 import signal
+import socket
 import sys
 from typing import NoReturn
 
@@ -32,10 +34,20 @@ def _number(name: str, default: int, least: int) -> int:
     return int(text)
 
 
+def _devices() -> list:
+    """The interfaces that GLOO_SOCKET_IFNAME names, which PyTorch reads only for groups that it makes itself."""
+    device = torch.distributed.ProcessGroupGloo
+    named, known = os.environ.get("GLOO_SOCKET_IFNAME", ""), [name for _, name in socket.if_nameindex()]
+    for interface in filter(None, named.split(",")):
+        if interface not in known:
+            _fail("GLOO_SOCKET_IFNAME", f"network interfaces of this machine ({', '.join(known)})", interface)
+    return [device.create_device(interface=interface) for interface in named.split(",") if interface] or [device.create_default_device()]
+
+
 def _gloo_of_one_thread(store: torch.distributed.Store, rank: int, ranks: int, timeout: datetime.timedelta):
     """Gloo, whose threads share a string without a lock where it has several (cogwheel/distributed/group.cpp)."""
     options = torch.distributed.ProcessGroupGloo._Options()
-    options._devices = [torch.distributed.ProcessGroupGloo.create_default_device()]
+    options._devices = _devices()
     options._threads, options._timeout = 1, timeout
     return torch.distributed.ProcessGroupGloo(store, rank, ranks, options)
 

@@ -6,6 +6,7 @@ import pathlib
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -141,12 +142,22 @@ def one_line(errors):
     return lines[0]
 
 
-def by_hand(folder, rank, ranks, *words, timeout=60, meet="ranks"):
+def by_hand(folder, rank, ranks, *words, timeout=60, meet="ranks", interface="lo"):
     """One rank, as a launcher starts it."""
     place = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "COGWHEEL_RENDEZVOUS": f"file://{folder / meet}"}
-    environment = {**os.environ, **place, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "COGWHEEL_RANK_TIMEOUT": str(timeout)}
+    environment = {**os.environ, **place, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": interface, "COGWHEEL_RANK_TIMEOUT": str(timeout)}
     command = [sys.executable, "-m", "cogwheel", *map(str, words)]
     return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_ranks_meet_through_the_interface_that_is_named(work):
+    """Which PyTorch reads only for groups that it makes itself."""
+    interfaces = [name for _, name in socket.if_nameindex()]
+    ranks = [by_hand(work, 0, 2, "bench", "network", interface="nowhere", meet="unknown"), by_hand(work, 1, 2, "bench", "network", interface="lo,nowhere", meet="unknown")]
+    for rank in ranks:
+        _, errors = rank.communicate(timeout=60)
+        assert rank.returncode == 2
+        assert one_line(errors) == f"cogwheel: GLOO_SOCKET_IFNAME: expected network interfaces of this machine ({', '.join(interfaces)}), got nowhere"
 
 
 @pytest.mark.parametrize("kind", KINDS)
