@@ -7,7 +7,7 @@
 
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/distributed/gathered_keys.h"
-#include "cogwheel/ops/pairwise/dropout_factors.h"
+#include "cogwheel/ops/pairwise/elementwise/dropout_factors.h"
 #include "cogwheel/ops/pairwise/pairwise_pass.h"
 #include "cogwheel/ops/support/checks.h"
 

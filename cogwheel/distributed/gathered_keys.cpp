@@ -16,7 +16,7 @@
 
 #include "cogwheel/ops/pairwise/attention_options.h"
 #include "cogwheel/ops/pairwise/dense_pairwise.h"
-#include "cogwheel/ops/pairwise/dropout_factors.h"
+#include "cogwheel/ops/pairwise/elementwise/dropout_factors.h"
 #include "cogwheel/ops/pairwise/pairwise_call.h"
 #include "cogwheel/ops/pairwise/ranges.h"
 #include "cogwheel/ops/support/checks.h"

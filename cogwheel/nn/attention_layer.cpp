@@ -26,7 +26,7 @@
 #include "cogwheel/nn/weights/derivative_path.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/new_parameter.h"
-#include "cogwheel/ops/pairwise/dropout_factors.h"
+#include "cogwheel/ops/pairwise/elementwise/dropout_factors.h"
 #include "cogwheel/ops/pairwise/parameters.h"
 #include "cogwheel/ops/pairwise/scores.h"
 

@@ -107,7 +107,9 @@ def _register() -> None:
     fallback, aten = _LIBRARIES
     fallback.fallback(_run, "PrivateUse1")
     # PyTorch's own way to run these anywhere gives a result its size afterwards, which tensors without memory do not take.
-    for each in ("abs", "logical_and", "logical_or", "logical_not", "arange", "arange.start_step", "arange.start", "eye", "reciprocal"):
+    in_two_steps = "abs", "logical_and", "logical_or", "logical_not", "arange", "arange.start_step", "arange.start", "eye", "reciprocal"
+    shifts = "bitwise_and.Scalar", "bitwise_xor.Scalar", "bitwise_left_shift.Tensor_Scalar", "bitwise_right_shift.Tensor_Scalar"
+    for each in (*in_two_steps, *shifts):
         name, _, overload = each.partition(".")
         aten.impl(each, functools.partial(_run, getattr(getattr(torch.ops.aten, name), overload or "default")), "PrivateUse1")
 

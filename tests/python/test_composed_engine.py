@@ -13,7 +13,7 @@ import pytest
 import reference
 import torch
 from attention_options import CASES, HEADS, KEY_HEADS, WIDTH, drawn, tensors_of
-from emulated_device import behind, on_device
+from emulated_device import behind, is_there, on_device
 
 import cogwheel
 
@@ -87,6 +87,23 @@ def test_every_row_map_and_form_is_served(mechanism):
     }
     attend = lambda **tensors: cogwheel.attention(mechanism=mechanism, causal=True, **tensors)
     assert_all_close(gradients(attend, leaves, True), gradients(attend, leaves, False))
+
+
+def test_scores_and_draws_stay_on_their_device(monkeypatch):
+    """What goes to the host or comes from there is a few numbers: never as many as there are scores."""
+    copies = []
+    copy = emulated_device._copy_from
+
+    def counted(source, target, non_blocking=False):
+        if is_there(source) != is_there(target):
+            copies.append(source.numel())
+        return copy(source, target, non_blocking)
+
+    monkeypatch.setitem(emulated_device._OF_THE_DEVICE, torch.ops.aten._copy_from.default, counted)
+    leaves = {name: on_device(each).requires_grad_() for name, each in tensors_of("nothing").items()}
+    output = cogwheel.attention(mechanism="cog", **leaves, causal=True, dropout=0.3, seed=7)
+    output.backward(torch.ones_like(output))
+    assert copies and max(copies) <= 4
 
 
 @each_case

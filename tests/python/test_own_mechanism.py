@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 
+import emulated_device
 import pytest
 import torch
 from own_mechanisms import MINE, SHARP, in_environment, workshop_of_this_process
@@ -61,6 +62,24 @@ def sharp(workshop, repository):
 def tensors(dtype=torch.float32, heads=4, length=130, width=32):
     generator = torch.Generator().manual_seed(1)
     return [torch.randn(2, heads, length, width, generator=generator).to(dtype).requires_grad_() for _ in range(3)]
+
+
+@pytest.mark.parametrize("twice", [False, True], ids=["first", "second"])
+def test_a_device_without_kernels_serves_it(sharp, twice):
+    """By the steps that its module brings, in derivatives of either order."""
+    of_cpu = dict(zip(("query", "key", "value"), tensors(torch.float64, length=9, width=8), strict=True))
+    of_cpu["tau"] = torch.tensor([0.6, 0.9, 1.1, 1.4], dtype=torch.float64, requires_grad=True)
+
+    def gradients(leaves):
+        output = cogwheel.attention(mechanism=sharp.name, causal=True, dropout=0.3, seed=7, **leaves)
+        if twice:
+            output = torch.autograd.grad(output.square().sum(), leaves["query"], create_graph=True)[0]
+        return torch.autograd.grad(output.sin().sum(), list(leaves.values()))
+
+    there = {name: emulated_device.on_device(each).requires_grad_() for name, each in of_cpu.items()}
+    for ours, theirs in zip(gradients(there), gradients(of_cpu), strict=True):
+        torch.testing.assert_close(emulated_device.behind(ours), theirs, rtol=1e-9, atol=1e-11)
+    emulated_device.forget()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)

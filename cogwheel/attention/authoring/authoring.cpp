@@ -72,6 +72,7 @@ std::string translation_unit(const Source& source, const fs::path& header, std::
   unit << "#define COGWHEEL_HWY_TARGET " << highway_target(isa) << "\n"
        << "#define COGWHEEL_MODULE_STAMP \"" << stamp << "\"\n"
        << "#include \"cogwheel/attention/kernels/pairwise/pairwise.h\"\n"
+       << "#include \"cogwheel/attention/authoring/trace.h\"\n"
        << "#include \"cogwheel/attention/kernels/cpu/isa_begin.h\"\n"
        << "#include \"cogwheel/attention/authoring/module.h\"\n"
        << "#include \"" << header.filename().string() << "\"\n"  // in the same folder
@@ -159,6 +160,7 @@ const Mechanism& register_row_map(const Source& source, const MechanismModule& m
                     module.parameter_defaults.empty() ? module.parameter_initial : module.parameter_defaults);
   add_pairwise_kernels(source.name, isa, module.of_float, module.of_double);
   add_row_map_values(source.name, module.values_of_float, module.values_of_double);
+  add_row_map_trace(source.name, module.record);
   return add_mechanism({.description = module.description,
                         .has_energy = module.has_energy,
                         .parameter_defaults = module.parameter_defaults,

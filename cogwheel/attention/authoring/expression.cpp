@@ -42,9 +42,24 @@ constexpr std::array functions{
     Function{"where", "where(a > b, x, y)", 3, [](const Number* x) { return x[0] != 0 ? x[1] : x[2]; }},
 };
 
+// What formulas have no name for: recorded ones alone.
+constexpr std::array recorded_functions{
+    Function{"exp_nonpositive", "exp_nonpositive(x)", 1, [](const Number* x) { return std::exp(x[0]); }},
+    Function{"copysign", "copysign(x, sign)", 2, [](const Number* x) { return std::copysign(x[0], x[1]); }},
+    Function{"times_sign", "times_sign(x, s)", 2,
+             [](const Number* x) { return x[1] == 0 ? Number{0} : std::copysign(x[0], x[1]); }},
+    Function{"sigmoid", "sigmoid(x, odds)", 2, [](const Number* x) { return 1 / (1 + x[1] * std::exp(-x[0])); }},
+};
+
 const Function* find_function(std::string_view name) {
   const auto found = std::find_if(functions.begin(), functions.end(), [&](const auto& f) { return f.name == name; });
   return found == functions.end() ? nullptr : &*found;
+}
+
+const Function& function_of(std::string_view name, std::size_t arguments) {
+  for (const Function& recorded : recorded_functions)
+    if (recorded.name == name && recorded.arguments == arguments) return recorded;
+  return *find_function(name);
 }
 
 bool is_comparison(std::string_view name) {
@@ -265,7 +280,19 @@ class Parser {
 
 using ValueOf = std::function<long double(std::string_view variable)>;
 
-Number value_of_step(const std::string& name, const std::array<Number, 3>& x) {
+template <class Rounded>
+Number evaluate_steps(const Expression& expression, const ValueOf& value_of, const Rounded& rounded) {
+  if (expression.is_number()) return expression.value;
+  if (expression.arguments.empty()) return rounded(value_of(expression.name));
+  std::array<Number, max_arguments> x{};
+  const std::size_t count = expression.arguments.size();
+  for (std::size_t i = 0; i < count; ++i) x[i] = evaluate_steps(*expression.arguments[i], value_of, rounded);
+  return rounded(value_of_operation(expression.name, {x.data(), count}));
+}
+
+}  // namespace
+
+long double value_of_operation(std::string_view name, std::span<const long double> x) {
   if (name == "neg") return -x[0];
   if (name == "+") return x[0] + x[1];
   if (name == "-") return x[0] - x[1];
@@ -277,20 +304,8 @@ Number value_of_step(const std::string& name, const std::array<Number, 3>& x) {
   if (name == "<=") return x[0] <= x[1];
   if (name == ">=") return x[0] >= x[1];
   if (name == "==") return x[0] == x[1];
-  return find_function(name)->value(x.data());
+  return function_of(name, x.size()).value(x.data());
 }
-
-template <class Rounded>
-Number evaluate_steps(const Expression& expression, const ValueOf& value_of, const Rounded& rounded) {
-  if (expression.is_number()) return expression.value;
-  if (expression.arguments.empty()) return rounded(value_of(expression.name));
-  std::array<Number, 3> x{};
-  for (std::size_t i = 0; i < expression.arguments.size(); ++i)
-    x[i] = evaluate_steps(*expression.arguments[i], value_of, rounded);
-  return rounded(value_of_step(expression.name, x));
-}
-
-}  // namespace
 
 ExpressionPointer number(double value) { return std::make_shared<Expression>(Expression{.name = {}, .value = value}); }
 

@@ -3,6 +3,7 @@
 // Parsed by hand into a tree, so that nothing but a formula ever reaches the compiler, and so that a mistake is
 // reported at its column in the user's text before any compiler runs.
 #pragma once
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <span>
@@ -16,7 +17,9 @@ struct Expression;
 using ExpressionPointer = std::shared_ptr<const Expression>;
 
 // A number (no name), a variable (no arguments), or a function of arguments. Operators are functions with the operator
-// as name: + - * / ^ < > <= >= ==; "neg" is −x. The exponent of ^ is a number without fraction.
+// as name: + - * / ^ < > <= >= ==; "neg" is −x. The exponent of ^ is a number without fraction. What is recorded from a
+// header (traced_lane.h) has the other functions of lane.h too (exp_nonpositive, copysign, times_sign, sigmoid with
+// odds), and its nodes may be arguments of several.
 struct Expression {
   std::string name;
   double value = 0;
@@ -42,6 +45,10 @@ std::string to_text(const Expression& expression);
 
 bool is_same(const Expression& a, const Expression& b);
 bool uses(const Expression& expression, std::string_view variable);
+
+// The value of one operation of an expression, at those of its arguments.
+long double value_of_operation(std::string_view name, std::span<const long double> arguments);
+inline constexpr std::size_t max_arguments = 3;
 
 // The plain formula in long double: the reference for the compiled one.
 long double evaluate(const Expression& expression,

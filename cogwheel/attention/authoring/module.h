@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "cogwheel/attention/authoring/row_map_trace.h"
 #include "cogwheel/attention/kernels/pairwise/pairwise.h"
 #include "cogwheel/attention/kernels/pairwise/row_map_values.h"
 #include "cogwheel/attention/mechanisms/description.h"
@@ -22,6 +23,7 @@ struct MechanismModule {
   PairwiseKernel<double> of_double;
   RowMapValues<float> values_of_float;
   RowMapValues<double> values_of_double;
+  RecordRowMap record;
 };
 
 // Names of the two symbols that a module exports: const char[], and void(MechanismModule*), which fills in what it is

@@ -36,6 +36,8 @@ static_assert(!HasSlopes<AuthoredMap>, "expected f′ and g′ as a function `de
 static_assert(RowMap<AuthoredMap, double>, "expected `terms` to return Terms<V> and `normalizer` to return V");
 static_assert(RowMap<AuthoredMap, HWY_NAMESPACE::Vector<float>>,
               "expected every function to be a template over V that takes SIMD registers too");
+static_assert(RowMap<AuthoredMap, Traced>,
+              "expected every function to be a template over V that takes what records it (traced_lane.h) too");
 
 namespace {
 
@@ -81,6 +83,7 @@ __attribute__((visibility("default"))) void cogwheel_mechanism_module(cogwheel::
              .of_float = HWY_NAMESPACE::pairwise_kernel_of<Map, float>,
              .of_double = HWY_NAMESPACE::pairwise_kernel_of<Map, double>,
              .values_of_float = row_map_values_of<Map, float>(),
-             .values_of_double = row_map_values_of<Map, double>()};
+             .values_of_double = row_map_values_of<Map, double>(),
+             .record = record_row_map<Map>};
 }
 }

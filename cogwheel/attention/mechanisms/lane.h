@@ -19,6 +19,16 @@ constexpr V constant(double x) {
     return V::constant(x);
 }
 
+// The derivative of a constant: 0. A lane that records what is computed tells it from a 0 that a formula has, since a
+// product with it is no term of anything (authoring/traced_lane.h).
+template <class V>
+constexpr V zero_derivative() {
+  if constexpr (requires { V::zero_derivative(); })
+    return V::zero_derivative();
+  else
+    return V(0);
+}
+
 template <class V>
 constexpr V exp(V x) {
   if constexpr (std::floating_point<V>)

@@ -5,8 +5,10 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/bitwise_right_shift.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full_like.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
@@ -18,6 +20,7 @@
 
 #include "cogwheel/ops/support/checks.h"
 #include "cogwheel/ops/support/find_operator.h"
+#include "cogwheel/ops/support/philox_tensors.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
 namespace cogwheel::ops {
@@ -63,40 +66,14 @@ at::Tensor dropout_meta(const at::Tensor& x, double rate, std::int64_t) {
   return empty_kept(x);
 }
 
-// The generator of core/philox.h on int64 tensors that hold words of 32 bits, because few devices multiply other
-// integers.
-using WordTensors = std::array<at::Tensor, 4>;
-constexpr std::int64_t lowest_word = 0xffffffff;
-
-struct HalvesOfProduct {
-  at::Tensor high, low;
-};
-
-HalvesOfProduct product_of_words(std::uint64_t multiplier, const at::Tensor& word) {
-  const auto upper = static_cast<std::int64_t>(multiplier >> 16),
-             lower = static_cast<std::int64_t>(multiplier & 0xffff);
-  const at::Tensor carried = word * upper + (word * lower).__rshift__(16);  // the product's bits from the 16th on
-  return {carried.__rshift__(16), carried.__and__(0xffff).__lshift__(16) + (word * lower).__and__(0xffff)};
-}
-
-WordTensors philox_of_tensors(WordTensors counter, PhiloxKey key) {
-  for (int round = 0; round < philox_rounds; ++round, key = philox_next_key(key)) {
-    const HalvesOfProduct first = product_of_words(philox_multiplier0, counter[0]),
-                          second = product_of_words(philox_multiplier1, counter[2]);
-    counter = {second.high.__xor__(counter[1]).__xor__(std::int64_t{key[0]}), second.low,
-               first.high.__xor__(counter[3]).__xor__(std::int64_t{key[1]}), first.low};
-  }
-  return counter;
-}
-
 // The same in ATen's operators, for tangents and for devices without a kernel.
 at::Tensor dropout_composed(const at::Tensor& x, double rate, std::int64_t seed) {
   check_dropout(x, rate);
   const at::Tensor draws = at::arange((x.numel() + 3) / 4, x.options().dtype(at::kLong));
   const at::Tensor zeros = at::zeros_like(draws);
-  const WordTensors words = philox_of_tensors({draws.__and__(lowest_word), draws.__rshift__(32), zeros,
+  const WordTensors words = philox_of_tensors({word_of(draws), at::bitwise_right_shift(draws, 32), zeros,
                                                at::full_like(draws, static_cast<std::int64_t>(DrawPurpose::masks))},
-                                              philox_key(static_cast<std::uint64_t>(seed)));
+                                              at::scalar_tensor(seed, draws.options()));
   const at::Tensor kept = at::stack(words, 1).flatten().slice(0, 0, x.numel()).view(x.sizes()).ge(min_kept_word(rate));
   return at::where(kept, x * (1 / (1 - rate)), at::zeros_like(x)).contiguous();
 }

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "cogwheel/ops/pairwise/dropout_factors.h"
+#include "cogwheel/ops/pairwise/elementwise/dropout_factors.h"
 #include "cogwheel/ops/pairwise/ranges.h"
 #include "cogwheel/ops/support/checks.h"
 

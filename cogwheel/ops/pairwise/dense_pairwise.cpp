@@ -12,8 +12,8 @@
 #include <string>
 
 #include "cogwheel/attention/mechanisms/catalogue.h"
-#include "cogwheel/ops/pairwise/dropout_factors.h"
-#include "cogwheel/ops/pairwise/row_map.h"
+#include "cogwheel/ops/pairwise/elementwise/dropout_factors.h"
+#include "cogwheel/ops/pairwise/elementwise/row_map.h"
 #include "cogwheel/ops/pairwise/visibility_mask.h"
 #include "cogwheel/ops/support/checks.h"
 #include "cogwheel/ops/support/product.h"

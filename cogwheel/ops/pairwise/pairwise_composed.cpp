@@ -1,9 +1,9 @@
 // The dense composition (dense_pairwise.h) in blocks of queries, whose scores backward recomputes, so that memory is
-// O(block · keys). Correct but slow: a row map is computed on the host (row_map.h), so that for each block the device
-// waits and its scores are copied.
+// O(block · keys). Slower than kernels, which keep what is made of a score in registers: here each step of a row map
+// (row_map.h) reads and writes all scores of a block.
 //
-// Besides row maps the host reads the seed of dropout, and once per call whether all numbers are finite. Lengths and
-// positions stay on the device.
+// The host reads the seed of dropout, and once per call whether all numbers are finite. Lengths and positions stay on
+// the device.
 #include "cogwheel/ops/pairwise/pairwise_composed.h"
 
 #include <ATen/TensorOperators.h>

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "cogwheel/ops/pairwise/dropout_factors.h"
+#include "cogwheel/ops/pairwise/elementwise/dropout_factors.h"
 #include "cogwheel/ops/pairwise/pairwise_call.h"
 
 namespace cogwheel::ops {

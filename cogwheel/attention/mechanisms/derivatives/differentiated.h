@@ -31,17 +31,17 @@ struct Differentiated {
 
   template <class V>
   constexpr V energy(V s) const {
-    return energy_of(s, constant_theta<V>());
+    return energy(s, constant_theta<V>());
   }
 
   template <class V>
   constexpr V initial_energy() const {
-    return Map{}.initial_energy(constant_theta<V>());
+    return initial_energy(constant_theta<V>());
   }
 
   template <class V>
   constexpr Terms<V> terms(V s, Row<V> row) const {
-    return terms_of(s, row, constant_theta<V>());
+    return terms(s, row, constant_theta<V>());
   }
 
   template <class V>
@@ -51,7 +51,7 @@ struct Differentiated {
 
   template <class V>
   constexpr V normalizer(V mass, Row<V> row) const {
-    return normalizer_of(mass, row, constant_theta<V>());
+    return normalizer(mass, row, constant_theta<V>());
   }
 
   template <class V>
@@ -59,19 +59,49 @@ struct Differentiated {
     return normalizer_with_derivatives(mass, row, constant_theta<V>());
   }
 
-  // The same at scalars that are dual numbers themselves, for second derivatives.
+  // The same at scalars that are lanes themselves: dual numbers, for second derivatives, or variables that are
+  // recorded.
+  template <class V>
+  static constexpr V energy(V s, const Theta<Map, V>& theta) {
+    if constexpr (requires { Map{}.energy(s, theta); })
+      return Map{}.energy(s, theta);
+    else
+      return Map{}.energy(s);
+  }
+
+  template <class V>
+  static constexpr V initial_energy(const Theta<Map, V>& theta) {
+    return Map{}.initial_energy(theta);
+  }
+
+  template <class V>
+  static constexpr Terms<V> terms(V s, Row<V> row, const Theta<Map, V>& theta) {
+    if constexpr (requires { Map{}.terms(s, row, theta); })
+      return Map{}.terms(s, row, theta);
+    else
+      return Map{}.terms(s, row);
+  }
+
+  template <class V>
+  static constexpr V normalizer(V mass, Row<V> row, const Theta<Map, V>& theta) {
+    if constexpr (requires { Map{}.normalizer(mass, row, theta); })
+      return Map{}.normalizer(mass, row, theta);
+    else
+      return Map{}.normalizer(mass, row);
+  }
+
   template <class V>
   static constexpr TermsWithDerivatives<V, parameters> terms_with_derivatives(V s, Row<V> row,
                                                                               const Theta<Map, V>& theta) {
     if constexpr (!MapWithDerivatives<Map, V>) {
       using D = Dual<V, 1 + parameters>;
-      const Terms<D> at = terms_of(D::variable(s, 0), constant_row<D>(row), variable_theta<D>(theta, 1));
+      const Terms<D> at = terms(D::variable(s, 0), constant_row<D>(row), variable_theta<D>(theta, 1));
       return {{at.weight.value, at.mass.value}, derivatives_along<V>(at, 0), parameter_derivatives_along<V>(at, 1)};
     } else if constexpr (parameters == 0) {
-      return {terms_of(s, row, theta), derivatives_of(s, row, theta), {}};
+      return {terms(s, row, theta), derivatives_of(s, row, theta), {}};
     } else {
       using D = Dual<V, parameters>;
-      const Terms<D> at = terms_of(D(s), constant_row<D>(row), variable_theta<D>(theta, 0));
+      const Terms<D> at = terms(D(s), constant_row<D>(row), variable_theta<D>(theta, 0));
       return {{at.weight.value, at.mass.value}, derivatives_of(s, row, theta), parameter_derivatives_along<V>(at, 0)};
     }
   }
@@ -80,7 +110,7 @@ struct Differentiated {
   static constexpr NormalizerWithDerivatives<V, parameters> normalizer_with_derivatives(V mass, Row<V> row,
                                                                                         const Theta<Map, V>& theta) {
     using D = Dual<V, 1 + parameters>;
-    const D at = normalizer_of(D::variable(mass, 0), constant_row<D>(row), variable_theta<D>(theta, 1));
+    const D at = normalizer(D::variable(mass, 0), constant_row<D>(row), variable_theta<D>(theta, 1));
     NormalizerWithDerivatives<V, parameters> result{at.value, at.derivative[0], {}};
     if constexpr (parameters > 0)
       for (std::size_t p = 0; p < parameters; ++p) result.parameter_derivatives[p] = at.derivative[1 + p];
@@ -88,14 +118,6 @@ struct Differentiated {
   }
 
  private:
-  template <class V>
-  static constexpr V energy_of(V s, const Theta<Map, V>& theta) {
-    if constexpr (requires { Map{}.energy(s, theta); })
-      return Map{}.energy(s, theta);
-    else
-      return Map{}.energy(s);
-  }
-
   template <class V>
   constexpr Theta<Map, V> constant_theta() const {
     Theta<Map, V> constants{};
@@ -132,27 +154,11 @@ struct Differentiated {
   }
 
   template <class V>
-  static constexpr Terms<V> terms_of(V s, Row<V> row, const Theta<Map, V>& theta) {
-    if constexpr (requires { Map{}.terms(s, row, theta); })
-      return Map{}.terms(s, row, theta);
-    else
-      return Map{}.terms(s, row);
-  }
-
-  template <class V>
   static constexpr Terms<V> derivatives_of(V s, Row<V> row, const Theta<Map, V>& theta) {
     if constexpr (requires { Map{}.derivatives(s, row, theta); })
       return Map{}.derivatives(s, row, theta);
     else
       return Map{}.derivatives(s, row);
-  }
-
-  template <class V>
-  static constexpr V normalizer_of(V mass, Row<V> row, const Theta<Map, V>& theta) {
-    if constexpr (requires { Map{}.normalizer(mass, row, theta); })
-      return Map{}.normalizer(mass, row, theta);
-    else
-      return Map{}.normalizer(mass, row);
   }
 };
 

@@ -33,7 +33,7 @@ struct Dual {
   Dual() = default;
   constexpr Dual(V of, std::array<V, N> along) : value(of), derivative(along) {}
   // A constant.
-  constexpr explicit Dual(V x) : Dual(map_derivatives(x, [](std::size_t) { return V(0); })) {}
+  constexpr explicit Dual(V x) : Dual(map_derivatives(x, [](std::size_t) { return lane::zero_derivative<V>(); })) {}
   template <class Number>
   requires std::integral<Number> || std::floating_point<Number>
   constexpr explicit Dual(Number x) : Dual(lane::constant<V>(static_cast<double>(x))) {}
@@ -41,8 +41,10 @@ struct Dual {
 
   // The variable of one direction.
   static constexpr Dual variable(V x, std::size_t direction) {
-    return map_derivatives(x, [direction](std::size_t i) { return i == direction ? V(1) : V(0); });
+    return map_derivatives(x,
+                           [direction](std::size_t i) { return i == direction ? V(1) : lane::zero_derivative<V>(); });
   }
+  static constexpr Dual zero_derivative() { return Dual(lane::zero_derivative<V>()); }
 
   // A value and, for each direction i, derivative_of(i). Unrolled, so that derivatives stay in registers.
   template <class DerivativeOf>

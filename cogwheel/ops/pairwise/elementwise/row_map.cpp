@@ -1,4 +1,4 @@
-#include "cogwheel/ops/pairwise/row_map.h"
+#include "cogwheel/ops/pairwise/elementwise/row_map.h"
 
 #include <ATen/Dispatch.h>
 #include <ATen/TensorOperators.h>
@@ -11,8 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "cogwheel/attention/authoring/row_map_trace.h"
 #include "cogwheel/attention/kernels/pairwise/row_map_values.h"
 #include "cogwheel/attention/mechanisms/catalogue.h"
+#include "cogwheel/ops/pairwise/elementwise/traced_row_map.h"
 #include "cogwheel/ops/support/checks.h"
 #include "cogwheel/ops/support/engine_registration.h"
 #include "cogwheel/ops/support/executor.h"
@@ -81,6 +83,28 @@ at::Tensor values_cpu(const at::Tensor& argument_, const at::Tensor& shift, cons
                     .channel_stride = argument.numel()});
     });
   });
+  return values;
+}
+
+// Each step of the map's trace by an operator of ATen, on the argument's device; a map whose trace is too long runs on
+// the host.
+at::Tensor values_composed(const at::Tensor& argument, const at::Tensor& shift, const at::Tensor& visible,
+                           const at::Tensor& parameters, c10::string_view mechanism, c10::string_view function,
+                           std::int64_t order) {
+  if (argument.dim() != 4) refuse("argument", "[B, H, N, M]", shape_text(argument));
+  if (parameters.dim() != 2 || parameters.size(0) != argument.size(1))
+    refuse("parameters", "[H, P]", shape_text(parameters));
+  const at::Tensor values = empty_values(argument, parameters, function, order);
+  const authoring::Trace* const trace =
+      authoring::row_map_trace(mechanism, function_of(function), static_cast<int>(order));
+  if (trace == nullptr)
+    return values_cpu(argument.cpu(), shift.cpu(), visible.cpu(), parameters.cpu(), mechanism, function, order)
+        .to(argument.device());
+  if (row_map_values<double>(mechanism).variables != 1 + parameters.size(1))
+    refuse("parameters", "[H, " + std::to_string(row_map_values<double>(mechanism).variables - 1) + "]",
+           shape_text(parameters));
+  if (values.numel() == 0) return values;
+  write_traced(*trace, argument, shift, visible, parameters, values.flatten(0, order));
   return values;
 }
 
@@ -187,9 +211,8 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
       "order) -> Tensor");
 }
 
-TORCH_LIBRARY_IMPL(cogwheel, CPU, library) { library.impl("row_map", values_cpu); }
-// Correct for every map, including those of users, which only the host has.
-TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) { implement_on_host(library, "row_map"); }
+TORCH_LIBRARY_IMPL(cogwheel, CPU, library) { implement_fused(library, "row_map", values_cpu); }
+TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) { library.impl("row_map", values_composed); }
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { library.impl("row_map", values_meta); }
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { library.impl("row_map", values_autograd); }
 

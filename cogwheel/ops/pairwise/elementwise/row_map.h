@@ -1,6 +1,6 @@
 // cogwheel::row_map: a row map of the catalogue element by element, with derivatives of up to second order, for
-// attention composed of operators (dense_pairwise.h). It runs on the host: tensors of another device are copied there,
-// and the result back.
+// attention composed of operators (dense_pairwise.h). On the CPU the map itself runs; elsewhere, or where the CPU
+// counts as a device without an engine, each of its steps is an operator of ATen there (traced_row_map.h).
 #pragma once
 #include <ATen/core/Tensor.h>
 

@@ -23,7 +23,7 @@ struct DropoutSeed {
 inline constexpr std::int64_t numbers_of_part = 4;
 
 // `size` [B, H, N, M], of the heads of the output and of queries from `first_query`; in the dtype and on the device of
-// `like`. Drawn on the host, where the seed is read too: a seed on another device makes the call wait for it.
+// `like`, where the draws are made.
 at::Tensor dropout_factors(const at::Tensor& seed, at::IntArrayRef size, std::int64_t first_query, double dropout,
                            const at::Tensor& like);
 
