@@ -34,3 +34,8 @@ def _load(path: pathlib.Path) -> None:
 # COGWHEEL_OPERATORS: another build's library, for work on Cogwheel with several build folders.
 PATH = pathlib.Path(os.environ.get("COGWHEEL_OPERATORS", pathlib.Path(__file__).parent / "libcogwheel_ops.so")).resolve()
 _load(PATH)
+
+if os.environ.get("COGWHEEL_ENGINE") == "interpreted":
+    from cogwheel import device_kernels
+
+    device_kernels.implement()

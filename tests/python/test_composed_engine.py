@@ -272,7 +272,7 @@ def test_another_engine_is_refused_in_one_line():
         [sys.executable, "-c", script], env={**os.environ, "COGWHEEL_ENGINE": "steam"}, capture_output=True, text=True
     )
     assert run.returncode == 1
-    assert run.stderr.splitlines()[-1].endswith("COGWHEEL_ENGINE: expected composed or nothing, got steam")
+    assert run.stderr.splitlines()[-1].endswith("COGWHEEL_ENGINE: expected composed, interpreted or nothing, got steam")
 
 
 def test_the_list_names_the_engine(cogwheel_executable):

@@ -45,6 +45,6 @@ def test_an_engine_that_is_none_is_refused_before_a_folder_is_made(cogwheel_exec
         cwd=tmp_path, env={**os.environ, "COGWHEEL_ENGINE": "bogus"}, capture_output=True, text=True,
     )
     assert (done.returncode, done.stderr) == (
-        2, "cogwheel: COGWHEEL_ENGINE: expected composed or nothing, got bogus\n"
+        2, "cogwheel: COGWHEEL_ENGINE: expected composed, interpreted or nothing, got bogus\n"
     )
     assert not list(tmp_path.iterdir())

@@ -12,7 +12,8 @@ const PairwiseEngine* pairwise_engine(at::DeviceType device) {
   static const auto by_device = [] {
     std::array<const PairwiseEngine*, static_cast<std::size_t>(at::COMPILE_TIME_MAX_DEVICE_TYPES)> found{};
     for (const PairwiseEngine* engine : pairwise_engines())
-      if (engine->device != at::kCPU || !cpu_is_composed()) found[static_cast<std::size_t>(engine->device)] = engine;
+      if (engine->device != at::kCPU || (!cpu_is_composed() && engine->interpreted == interprets_kernels()))
+        found[static_cast<std::size_t>(engine->device)] = engine;
     return found;
   }();
   return by_device[static_cast<std::size_t>(device)];

@@ -66,9 +66,10 @@ struct PairwiseEngine {
   // to the list one day is composed until the engine names it.
   std::vector<at::ScalarType> dtypes;  // of query, key and value
   PairwiseOptionSet options = {};
-  bool weights = false;     // values that stand for the identity
-  bool statistics = false;  // of the weights of each row
-  bool key_panels = false;  // keys in panels, of scores that are products: caches keep them so for this engine
+  bool weights = false;      // values that stand for the identity
+  bool statistics = false;   // of the weights of each row
+  bool interpreted = false;  // in place of the CPU's own, where COGWHEEL_ENGINE asks for it
+  bool key_panels = false;   // keys in panels, of scores that are products: caches keep them so for this engine
   // Whether they compute this call, of which they have all of the above; null: every one.
   bool (*serves)(const PairwiseCall&) = nullptr;
 

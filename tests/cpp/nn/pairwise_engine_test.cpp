@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 namespace cogwheel::nn {
 namespace {
@@ -74,13 +75,15 @@ TEST(PairwiseEngine, IsAskedForNoOtherDtypeWeightsOrMechanism) {
   EXPECT_EQ(ops::lacking(engine, of_cog), "");
 }
 
+// One for each device, and one that interprets kernels in place of the CPU's, which no test of this process asked for.
 TEST(PairwiseEngine, EachStandsInTheListForADeviceOfItsOwn) {
-  std::set<at::DeviceType> devices;
+  std::set<std::pair<at::DeviceType, bool>> served;
   for (const ops::PairwiseEngine* engine : ops::pairwise_engines()) {
-    EXPECT_TRUE(devices.insert(engine->device).second) << engine->device;
-    EXPECT_EQ(ops::pairwise_engine(engine->device), engine);
+    EXPECT_TRUE(served.emplace(engine->device, engine->interpreted).second) << engine->device;
+    EXPECT_EQ(ops::pairwise_engine(engine->device) == engine, !engine->interpreted);
   }
-  EXPECT_TRUE(devices.contains(at::kCPU));
+  EXPECT_EQ(served.count({at::kCPU, false}), 1u);
+  EXPECT_EQ(served.count({at::kCPU, true}), 1u);
   EXPECT_EQ(ops::pairwise_engine(at::kMeta), nullptr);
 }
 

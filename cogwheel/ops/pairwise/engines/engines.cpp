@@ -25,8 +25,8 @@ std::vector<KernelEntry> available_engines() {
   std::vector<KernelEntry> entries;
   for (const PairwiseEngine* engine : pairwise_engines())
     for (KernelEntry& entry : engine->kernels()) {
-      if (entry.chosen && pairwise_engine(engine->device) == nullptr)
-        entry.chosen = false, entry.reason = "COGWHEEL_ENGINE=composed";
+      if (entry.chosen && pairwise_engine(engine->device) != engine)
+        entry.chosen = false, entry.reason = engine_choice();
       entries.push_back(std::move(entry));
     }
   entries.push_back({"every row map", cpu_is_composed() ? "every device" : "any other", "ATen", "every type", true,
