@@ -36,12 +36,12 @@ def _number(name: str, default: int, least: int) -> int:
 
 def _devices() -> list:
     """The interfaces that GLOO_SOCKET_IFNAME names, which PyTorch reads only for groups that it makes itself."""
-    device = torch.distributed.ProcessGroupGloo
-    named, known = os.environ.get("GLOO_SOCKET_IFNAME", ""), [name for _, name in socket.if_nameindex()]
-    for interface in filter(None, named.split(",")):
-        if interface not in known:
-            _fail("GLOO_SOCKET_IFNAME", f"network interfaces of this machine ({', '.join(known)})", interface)
-    return [device.create_device(interface=interface) for interface in named.split(",") if interface] or [device.create_default_device()]
+    gloo, known = torch.distributed.ProcessGroupGloo, [name for _, name in socket.if_nameindex()]
+    named = [name for name in os.environ.get("GLOO_SOCKET_IFNAME", "").split(",") if name]
+    for name in named:
+        if name not in known:
+            _fail("GLOO_SOCKET_IFNAME", f"network interfaces of this machine ({', '.join(known)})", name)
+    return [gloo.create_device(interface=name) for name in named] or [gloo.create_default_device()]
 
 
 def _gloo_of_one_thread(store: torch.distributed.Store, rank: int, ranks: int, timeout: datetime.timedelta):

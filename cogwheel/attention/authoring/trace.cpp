@@ -87,21 +87,4 @@ Trace trace_of(std::span<const ExpressionPointer> functions) {
   return pruned(tracer.trace);
 }
 
-std::vector<double> evaluate_in_double(const Trace& trace,
-                                       const std::function<double(std::string_view variable)>& value_of) {
-  std::vector<double> values;
-  for (const TraceStep& step : trace.steps) {
-    if (step.is_number() || step.is_variable()) {
-      values.push_back(step.is_number() ? step.value : value_of(step.name));
-      continue;
-    }
-    std::array<long double, max_arguments> arguments{};
-    for (std::size_t i = 0; i < step.arguments.size(); ++i) arguments[i] = values[step.arguments[i]];
-    values.push_back(static_cast<double>(value_of_operation(step.name, {arguments.data(), step.arguments.size()})));
-  }
-  std::vector<double> results;
-  for (const std::size_t result : trace.results) results.push_back(values[result]);
-  return results;
-}
-
 }  // namespace cogwheel::authoring

@@ -1,10 +1,8 @@
 // What functions compute, step by step: expressions with each step once, in an order in which they can be made.
 #pragma once
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "cogwheel/attention/authoring/expression.h"
@@ -31,9 +29,5 @@ struct Trace {
 // Of functions that may share nodes. Equal steps become one, wherever they stand, and operations on numbers alone a
 // number.
 Trace trace_of(std::span<const ExpressionPointer> functions);
-
-// The functions' values, each step rounded to double.
-std::vector<double> evaluate_in_double(const Trace& trace,
-                                       const std::function<double(std::string_view variable)>& value_of);
 
 }  // namespace cogwheel::authoring

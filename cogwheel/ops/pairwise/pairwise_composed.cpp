@@ -2,8 +2,8 @@
 // O(block · keys). Slower than kernels, which keep what is made of a score in registers: here each step of a row map
 // (row_map.h) reads and writes all scores of a block.
 //
-// The host reads the seed of dropout, and once per call whether all numbers are finite. Lengths and positions stay on
-// the device.
+// The host reads once per call whether all numbers are finite. Lengths, positions and dropout's seed stay on the
+// device.
 #include "cogwheel/ops/pairwise/pairwise_composed.h"
 
 #include <ATen/TensorOperators.h>

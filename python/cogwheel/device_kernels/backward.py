@@ -5,7 +5,7 @@ run. As in forward.py, what is not finite is added APART, in a second run."""
 import triton.language as tl
 
 from cogwheel.device_kernels.lane import in_dtype_of, is_finite, product, rounded
-from cogwheel.device_kernels.tiles import load_rows, product_of_seen, store_rows
+from cogwheel.device_kernels.tiles import block_of_program, heads_read, load_rows, product_of_seen, store_rows
 from cogwheel.device_kernels.visible_keys import blocks_of_keys, blocks_of_rows, ends_of_rows, first_position, length
 
 row_map = None  # each mechanism has a copy of these functions, with its own (row_maps.py)
@@ -17,11 +17,8 @@ def backward_rows(
     value_dim: tl.constexpr, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, DV: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """1/N and (do·o) N′ of each row, and −(do·o) N_θ/N for each scalar: [scalars, B, Hq, N]."""
-    blocks = tl.cdiv(queries, ROWS)
-    of_batch = (tl.program_id(0) // blocks).to(tl.int64)
-    batch = of_batch // heads
-    head = of_batch % heads
-    rows = tl.program_id(0) % blocks * ROWS + tl.arange(0, ROWS)
+    of_batch, batch, head, block = block_of_program(heads, queries, ROWS)
+    rows = block * ROWS + tl.arange(0, ROWS)
     in_rows = rows < queries
     o = load_rows(O + batch * o_batch + head * o_head, rows, queries, o_row, value_dim, DV, False).to(tl.float32)
     do = load_rows(DO + batch * do_batch + head * do_head, rows, queries, do_row, value_dim, DV, False).to(tl.float32)
@@ -37,7 +34,7 @@ def backward_rows(
     tl.store(OF_MASS + at, tl.where(end > begin, along_output * denominator[1], 0.0), mask=in_rows)
     for p in tl.static_range(row_map.PARAMETERS):
         of_scalar = tl.where(end > begin, -along_output * denominator[2 + p] * inverse, 0.0)
-        tl.store(OF_SCALARS + p * (tl.num_programs(0) // blocks).to(tl.int64) * queries + at, of_scalar, mask=in_rows)
+        tl.store(OF_SCALARS + p * (tl.num_programs(0) // tl.cdiv(queries, ROWS)).to(tl.int64) * queries + at, of_scalar, mask=in_rows)
 
 
 def add_to_queries(
@@ -84,13 +81,9 @@ def backward_queries(
     if APART:
         if tl.load(NOT_FINITE) == 0:
             return
-    blocks = tl.cdiv(queries, ROWS)
-    of_batch = (tl.program_id(0) // blocks).to(tl.int64)
-    block = blocks - 1 - tl.program_id(0) % blocks
-    batch = of_batch // heads
-    head = of_batch % heads
-    value_head = head // (heads // value_heads)
-    key_head = value_head * sub_heads + head % sub_heads
+    of_batch, batch, head, block = block_of_program(heads, queries, ROWS)
+    block = tl.cdiv(queries, ROWS) - 1 - block
+    key_head, value_head = heads_read(head, heads, value_heads, sub_heads)
     theta = row_map.scalars_of_head(THETA, head)
     rows = block * ROWS + tl.arange(0, ROWS)
     in_rows = rows < queries
@@ -127,7 +120,7 @@ def backward_queries(
         each_scalar = tl.arange(0, row_map.PADDED_PARAMETERS)
         for p in tl.static_range(row_map.PARAMETERS):
             of_rows = tl.sum(tl.where(each_scalar[None, :] == p, sums, 0.0), 1)
-            place = OF_SCALARS + p * (tl.num_programs(0) // blocks).to(tl.int64) * queries + at
+            place = OF_SCALARS + p * (tl.num_programs(0) // tl.cdiv(queries, ROWS)).to(tl.int64) * queries + at
             tl.store(place, tl.load(place, mask=in_rows, other=0.0) + of_rows * inverse, mask=in_rows)
 
 
@@ -183,16 +176,13 @@ def backward_keys(
     if APART:
         if tl.load(NOT_FINITE) == 0:
             return
-    blocks = tl.cdiv(keys, KEYS)
     own_heads = value_heads * sub_heads if OF_KEYS else value_heads
-    of_batch = (tl.program_id(0) // blocks).to(tl.int64)
-    batch = of_batch // own_heads
-    own_head = of_batch % own_heads
+    of_batch, batch, own_head, block = block_of_program(own_heads, keys, KEYS)
     value_head = own_head // sub_heads if OF_KEYS else own_head
     of_value_head = heads // value_heads
     first_head = value_head * of_value_head + (own_head % sub_heads if OF_KEYS else 0)
     step = sub_heads if OF_KEYS else 1
-    first_key = tl.program_id(0) % blocks * KEYS
+    first_key = block * KEYS
     columns = first_key + tl.arange(0, KEYS)
     v = load_rows(V + batch * v_batch + value_head * v_head, columns, keys, v_row, value_dim, DV, False)
     dk = tl.zeros([KEYS, D], tl.float32)
@@ -202,7 +192,7 @@ def backward_keys(
     some, all, after, last = blocks_of_rows(first_key, queries, there, first_of_batch, window, CAUSAL, WINDOWED, ROWS, KEYS)
     for head in range(first_head, (value_head + 1) * of_value_head, step):
         theta = row_map.scalars_of_head(THETA, head)
-        key_head = value_head * sub_heads + head % sub_heads
+        key_head = heads_read(head, heads, value_heads, sub_heads)[0]
         k = load_rows(K + batch * k_batch + key_head * k_head, columns, keys, k_row, head_dim, D, False)
         HEAD_Q = Q + batch * q_batch + head * q_head
         HEAD_DO = DO + batch * do_batch + head * do_head

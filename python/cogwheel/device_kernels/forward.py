@@ -8,7 +8,7 @@ reads one number.
 import triton.language as tl
 
 from cogwheel.device_kernels.lane import is_finite, product, rounded
-from cogwheel.device_kernels.tiles import load_rows, product_of_seen, store_rows
+from cogwheel.device_kernels.tiles import block_of_program, heads_read, load_rows, product_of_seen, store_rows
 from cogwheel.device_kernels.visible_keys import blocks_of_keys, ends_of_rows, first_position, length
 
 row_map = None  # each mechanism has a copy of these functions, with its own (row_maps.py)
@@ -61,13 +61,9 @@ def forward(
     if APART:
         if tl.load(NOT_FINITE) == 0:
             return
-    blocks = tl.cdiv(queries, ROWS)
-    of_batch = (tl.program_id(0) // blocks).to(tl.int64)  # heads, counted through the batch
-    block = blocks - 1 - tl.program_id(0) % blocks  # rows that see most start first
-    batch = of_batch // heads
-    head = of_batch % heads
-    value_head = head // (heads // value_heads)
-    key_head = value_head * sub_heads + head % sub_heads
+    of_batch, batch, head, block = block_of_program(heads, queries, ROWS)
+    block = tl.cdiv(queries, ROWS) - 1 - block  # rows that see most start first
+    key_head, value_head = heads_read(head, heads, value_heads, sub_heads)
     theta = row_map.scalars_of_head(THETA, head)
     rows = block * ROWS + tl.arange(0, ROWS)
     K += batch * k_batch + key_head * k_head

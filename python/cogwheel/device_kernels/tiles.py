@@ -7,6 +7,22 @@ from cogwheel.device_kernels.lane import is_finite, product, rounded
 
 
 @triton.jit
+def block_of_program(heads, count, SIZE: tl.constexpr):
+    """Of `count` rows of each of so many heads in blocks of SIZE, a program each: its head, counted through the batch, the batch entry, the head
+    within that, and the number of its block."""
+    blocks = tl.cdiv(count, SIZE)
+    of_batch = (tl.program_id(0) // blocks).to(tl.int64)
+    return of_batch, of_batch // heads, of_batch % heads, tl.program_id(0) % blocks
+
+
+@triton.jit
+def heads_read(head, heads, value_heads, sub_heads):
+    """Which head of keys and which of values a query head reads (attention/kernels/pairwise/pairwise.h)."""
+    value_head = head // (heads // value_heads)
+    return value_head * sub_heads + head % sub_heads, value_head
+
+
+@triton.jit
 def load_rows(HEAD, rows, count, stride, width: tl.constexpr, WIDTH: tl.constexpr, WHOLE: tl.constexpr):
     """Rows up to `count`, with 0 beyond, and in the columns from `width` to WIDTH, a power of two. WHOLE: no row is beyond."""
     columns = tl.arange(0, WIDTH)

@@ -20,7 +20,7 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-// The schemas of what Python implements; `rest` is what both directions have.
+// The end of the schemas of what Python implements.
 #define TRITON_REST                                                                                                   \
   "Tensor parameters, str mechanism, float scale, str mask, int window, int sub_heads, Tensor? key_lengths, Tensor? " \
   "first_positions) -> ()"
