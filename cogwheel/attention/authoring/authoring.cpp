@@ -16,13 +16,13 @@
 #include "cogwheel/attention/authoring/header_text.h"
 #include "cogwheel/attention/authoring/headers.h"
 #include "cogwheel/attention/authoring/module.h"
-#include "cogwheel/attention/authoring/module_cache.h"
 #include "cogwheel/attention/authoring/user_header.h"
 #include "cogwheel/attention/kernels/isa.h"
 #include "cogwheel/attention/kernels/pairwise/added_kernels.h"
 #include "cogwheel/attention/mechanisms/added_law.h"
 #include "cogwheel/attention/mechanisms/layer_pattern.h"
 #include "cogwheel/attention/mechanisms/recurrent_contract.h"
+#include "cogwheel/core/cache/file_cache.h"
 #include "cogwheel/core/encoding/sha256.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
@@ -187,11 +187,12 @@ const Mechanism& compile_and_register(const Source& source, const CompileProgres
   std::string key_text = source.map + "\n" + source.text + "\n" + stamp + "\n" + compiler.identity + "\n";
   for (const std::string& flag : flags()) key_text += flag + " ";
   key_text += this_library().string();
-  const fs::path path = cached_module(sha256(key_text), [&](const fs::path& folder, const fs::path& target) {
-    const fs::path headers = header_folder();
-    const EndOfProgress shown(progress, source.name);
-    compile(source, compiler, headers, isa, stamp, folder, target);
-  });
+  const fs::path path =
+      cached_file({"mechanisms", ".so"}, sha256(key_text), [&](const fs::path& folder, const fs::path& target) {
+        const fs::path headers = header_folder();
+        const EndOfProgress shown(progress, source.name);
+        compile(source, compiler, headers, isa, stamp, folder, target);
+      });
   if (!source.is_recurrent)
     return register_row_map(source, open_module<MechanismModule>(path, stamp, module_symbol), isa);
   const auto law = open_module<RecurrentLaw>(path, stamp, recurrent_law_symbol);

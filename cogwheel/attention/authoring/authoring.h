@@ -21,8 +21,8 @@ struct CompileProgress {
 CompileProgress progress_on_terminal();
 
 // The catalogue's entry of the definition, whose kernels are compiled for this machine's instruction set unless the
-// cache has them (module_cache.h). The same definition again gives the same entry. Throws UsageError where the name is
-// taken or a formula is not a number where it should be; Error where there is no compiler. Any thread may call.
+// cache has them (core/cache/file_cache.h). The same definition again gives the same entry. Throws UsageError where the
+// name is taken or a formula is not a number where it should be; Error where there is no compiler. Any thread may call.
 const Mechanism& define_mechanism(const MechanismDefinition& definition,
                                   const CompileProgress& progress = progress_on_terminal());
 
