@@ -7,7 +7,6 @@ is not, and where kernels round to bfloat16 otherwise than PyTorch.
 """
 
 import sys
-import types
 
 import torch
 
@@ -43,9 +42,7 @@ def check_rounding() -> None:
     bits = torch.cat([exact + more for more in (0, 1, 0x4000, 0x7FFF, 0x8000, 0x8001, 0xC000)])
     numbers = torch.where(bits < 1 << 31, bits, bits - (1 << 32)).to(torch.int32).view(torch.float32)
     found = torch.empty(len(numbers), dtype=torch.bfloat16)
-    functions = types.ModuleType("functions")
-    vars(functions).update({"rounding": rounding, "rounded": rounded, "tl": tl})
-    row_maps.around(None, functions).rounding[(triton.cdiv(len(numbers), 4096),)](numbers, found, len(numbers), BLOCK=4096)
+    triton.jit(rounding)[(triton.cdiv(len(numbers), 4096),)](numbers, found, len(numbers), BLOCK=4096)
     expected = numbers.bfloat16()
     assert torch.equal(found.isnan(), expected.isnan())
     other = ~expected.isnan() & (found.view(torch.int16) != expected.view(torch.int16))
@@ -65,8 +62,6 @@ class Header:
 
 def largest_difference(mechanism: str) -> float:
     printed = row_maps.row_map_of(mechanism)
-    functions = types.ModuleType("functions")
-    vars(functions).update({"values": values, "tl": tl})
     scalars = printed.PARAMETERS.value
     header = Header(mechanism, torch.tensor([[0.25, 64.0][:scalars]]) if scalars else torch.zeros(1, 0))
     scores = torch.cat([torch.linspace(-20, 20, 10001), torch.tensor(SPECIAL)])
@@ -76,8 +71,7 @@ def largest_difference(mechanism: str) -> float:
     derivatives = header.of("terms", scores, shift, 1)
     expected = torch.stack([*header.of("terms", scores, shift), derivatives[0], derivatives[1 + scalars]])
     found = torch.full_like(expected, 7.0)
-    kernel = row_maps.around(printed, functions).values
-    kernel[(triton.cdiv(len(scores), 1024),)](scores, shift, found, header.theta.contiguous(), len(scores), visible=VISIBLE, BLOCK=1024)
+    triton.jit(row_maps.around(printed, sys.modules[__name__]).values)[(triton.cdiv(len(scores), 1024),)](scores, shift, found, header.theta.contiguous(), len(scores), visible=VISIBLE, BLOCK=1024)
     assert torch.equal(found.isnan(), expected.isnan()), f"{mechanism}: not the same are NaN"
     assert torch.equal(found.isinf(), expected.isinf()), f"{mechanism}: not the same are infinite"
     compared = expected.isfinite() & (expected.abs() > 1e-30)

@@ -66,7 +66,7 @@ std::string function_text(std::string_view name, std::string_view arguments, con
   for (const std::size_t result : trace.results)
     returned += (returned.empty() ? "" : ", ") +
                 (follows[result] ? names[result] : "lane.filled(" + names[result] + ", argument)");
-  return "\n\n@triton.jit\ndef " + std::string(name) + "(" + std::string(arguments) + "):\n" + lines + "    return " +
+  return "\n\n@lane.jit\ndef " + std::string(name) + "(" + std::string(arguments) + "):\n" + lines + "    return " +
          returned + "\n";
 }
 
@@ -89,7 +89,7 @@ std::string triton_text(std::string_view mechanism) {
   const auto energies = recorded(RowMapFunction::energy, 0);
   auto terms = recorded(RowMapFunction::terms, 0), normalizer = recorded(RowMapFunction::normalizer, 0);
   std::string text = "\"\"\"" + std::string(map.member) +
-                     ", printed from its header by Cogwheel.\"\"\"\n\nimport triton\nimport triton.language as tl\n\n"
+                     ", printed from its header by Cogwheel.\"\"\"\n\nimport triton.language as tl\n\n"
                      "from cogwheel.device_kernels import lane\n\n";
   const auto constant = [&](const char* name, const std::string& value) {
     text += std::string(name) + " = tl.constexpr(" + value + ")\n";
@@ -100,7 +100,7 @@ std::string triton_text(std::string_view mechanism) {
   constant("HAS_SINK", has_sink ? "True" : "False");
   // A number in a function's text, by which Triton tells compiled kernels apart.
   text +=
-      "\n\n@triton.jit\ndef scalars_of_head(THETA, head):\n    return THETA + head * " + std::to_string(scalars) + "\n";
+      "\n\n@lane.jit\ndef scalars_of_head(THETA, head):\n    return THETA + head * " + std::to_string(scalars) + "\n";
   text += function_text("energy", "argument, theta", trace_of(std::array{energies[0]}));
   text += function_text("initial_energy", "argument, theta", trace_of(std::array{energies[1]}));
   text += function_text("terms", of_row, trace_of(terms));
@@ -111,10 +111,10 @@ std::string triton_text(std::string_view mechanism) {
   text += function_text("terms_with_derivatives", of_row, trace_of(terms));
   normalizer.insert(normalizer.end(), of_normalizer.begin(), of_normalizer.end());
   text += function_text("normalizer_with_derivatives", of_row, trace_of(normalizer));
-  if (scalars == 0) return text;
   std::vector<ExpressionPointer> along_scalars;
   for (std::size_t p = 1; p < variables; ++p)
     along_scalars.insert(along_scalars.end(), {of_terms[p], of_terms[variables + p]});
+  // There without scalars too, because a compiler looks up what it then leaves out.
   return text + function_text("parameter_derivatives", of_row, trace_of(along_scalars));
 }
 

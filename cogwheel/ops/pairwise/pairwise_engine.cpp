@@ -11,8 +11,9 @@ namespace cogwheel::ops {
 const PairwiseEngine* pairwise_engine(at::DeviceType device) {
   static const auto by_device = [] {
     std::array<const PairwiseEngine*, static_cast<std::size_t>(at::COMPILE_TIME_MAX_DEVICE_TYPES)> found{};
+    if (attention_is_composed()) return found;
     for (const PairwiseEngine* engine : pairwise_engines())
-      if (engine->device != at::kCPU || (!cpu_is_composed() && engine->interpreted == interprets_kernels()))
+      if (engine->device != at::kCPU || engine->interpreted == interprets_kernels())
         found[static_cast<std::size_t>(engine->device)] = engine;
     return found;
   }();
@@ -20,6 +21,8 @@ const PairwiseEngine* pairwise_engine(at::DeviceType device) {
 }
 
 std::string_view lacking(const PairwiseEngine& engine, const PairwiseCall& call) {
+  if (engine.lacks != nullptr)
+    if (const std::string_view lacked = engine.lacks(call.query.device().index()); !lacked.empty()) return lacked;
   for (const at::Tensor* tensor : {&call.query, &call.key, &call.value})
     if (std::find(engine.dtypes.begin(), engine.dtypes.end(), tensor->scalar_type()) == engine.dtypes.end())
       return c10::toString(tensor->scalar_type());

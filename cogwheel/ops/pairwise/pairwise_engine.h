@@ -70,13 +70,15 @@ struct PairwiseEngine {
   bool statistics = false;   // of the weights of each row
   bool interpreted = false;  // in place of the CPU's own, where COGWHEEL_ENGINE asks for it
   bool key_panels = false;   // keys in panels, of scores that are products: caches keep them so for this engine
+  // What a device lacks for all of them, for people; empty if nothing. Null: nothing.
+  std::string_view (*lacks)(c10::DeviceIndex) = nullptr;
   // Whether they compute this call, of which they have all of the above; null: every one.
   bool (*serves)(const PairwiseCall&) = nullptr;
 
   // Called with the device of the query as the current one, and without autocast. A step of decoding is a call with few
   // queries. Keys that a query does not see reach nothing of its row, whatever they hold, NaN too. Of `shift` and
   // `mass` other passes read what attention/mechanisms/contract.h says.
-  void (*forward)(const PairwiseCall&, const WantedOutputs&, const PairwiseResults&);
+  void (*forward)(const PairwiseCall&, const WantedOutputs&, const PairwiseResults&) = nullptr;
 
   // Of the calls that forward serves. Null: composed.
   void (*backward)(const PairwiseCall&, const at::Tensor& gradient, const PairwiseSaved&, const WantedGradients&,
@@ -85,7 +87,7 @@ struct PairwiseEngine {
                              const at::Tensor& statistics) = nullptr;
 
   // What `cogwheel list kernels` shows of it.
-  std::vector<KernelEntry> (*kernels)();
+  std::vector<KernelEntry> (*kernels)() = nullptr;
 };
 
 // One for each line of the list.

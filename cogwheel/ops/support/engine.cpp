@@ -28,14 +28,14 @@ void on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) { at::nati
 
 }  // namespace
 
-bool cpu_is_composed() { return wanted_engine() == composed; }
+bool attention_is_composed() { return wanted_engine() == composed; }
 
 bool interprets_kernels() { return wanted_engine() == interpreted; }
 
 std::string engine_choice() { return std::string(variable) + "=" + wanted_engine(); }
 
 void check_engine_choice() {
-  static const bool known = wanted_engine().empty() || cpu_is_composed() || interprets_kernels();
+  static const bool known = wanted_engine().empty() || attention_is_composed() || interprets_kernels();
   if (!known)
     throw UsageError(expected_got(std::string(variable), "composed, interpreted or nothing", wanted_engine()));
 }
@@ -49,7 +49,7 @@ void note_composed(at::DeviceType device, std::string_view lacked) {
   if (noted[static_cast<std::size_t>(device)].exchange(true)) return;
   const std::string name = c10::DeviceTypeName(device, true);
   std::string why = "no kernels for it";
-  if (cpu_is_composed() && device == at::kCPU) why = engine_choice();
+  if (attention_is_composed()) why = engine_choice();
   if (!lacked.empty()) why = "its kernels lack " + std::string(lacked);
   std::fputs(
       ("cogwheel: attention on " + name + ": composed of ATen's operators (" + why + "), slower than fused kernels\n")

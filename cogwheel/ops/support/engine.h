@@ -8,8 +8,8 @@
 
 namespace cogwheel::ops {
 
-// Whether COGWHEEL_ENGINE was "composed" at the first call: the CPU then counts as a device without an engine.
-bool cpu_is_composed();
+// Whether COGWHEEL_ENGINE was "composed" at the first call: every device then counts as one without an engine.
+bool attention_is_composed();
 
 // Whether it was "interpreted": attention on the CPU then runs the kernels for GPUs.
 bool interprets_kernels();

@@ -11,7 +11,7 @@ namespace cogwheel::ops {
 // Registers a kernel of the CPU's fused engine, in a block of TORCH_LIBRARY_IMPL(…, CPU, …).
 template <class Kernel>
 void implement_fused(torch::Library& library, const char* name, Kernel&& kernel) {
-  if (!cpu_is_composed()) library.impl(name, std::forward<Kernel>(kernel));
+  if (!attention_is_composed()) library.impl(name, std::forward<Kernel>(kernel));
 }
 
 // Registers, for every device without a kernel of its own, the CPU's kernel of an operator: its inputs are copied to

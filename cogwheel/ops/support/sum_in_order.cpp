@@ -1,6 +1,8 @@
 #include "cogwheel/ops/support/sum_in_order.h"
 
 #include <ATen/Dispatch.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -11,7 +13,18 @@
 
 namespace cogwheel::ops {
 
+at::Tensor sum_by_operators(const at::Tensor& full, std::int64_t sub_heads, at::IntArrayRef sizes) {
+  const std::int64_t missing = 4 - static_cast<std::int64_t>(sizes.size());
+  std::vector<std::int64_t> over;  // of [B, H, sub-heads, N, M]
+  if (sub_heads > 1) over.push_back(2);
+  for (std::int64_t d = 0; d < 4; ++d)
+    if (d < missing || sizes[static_cast<std::size_t>(d - missing)] == 1) over.push_back(d < 2 ? d : d + 1);
+  const at::Tensor split = full.unflatten(1, {full.size(1) / sub_heads, sub_heads});
+  return (over.empty() ? split : split.sum(over, true, at::kDouble)).to(full.scalar_type()).reshape(sizes);
+}
+
 at::Tensor sum_in_order(const at::Tensor& full, std::int64_t sub_heads, at::IntArrayRef sizes) {
+  if (!full.is_cpu()) return sum_by_operators(full, sub_heads, sizes);
   const std::int64_t heads = full.size(1);
   const std::array<std::int64_t, 4> from{full.size(0), heads / sub_heads, full.size(2), full.size(3)};
   std::array<std::int64_t, 4> to{1, 1, 1, 1};

@@ -8,4 +8,7 @@ namespace cogwheel::ops {
 // index order, in double, over what was broadcast and over the sub-heads of a head.
 at::Tensor sum_in_order(const at::Tensor& full, std::int64_t sub_heads, at::IntArrayRef sizes);
 
+// The same by ATen's operators, whose order does not change on other devices: what the first one calls there.
+at::Tensor sum_by_operators(const at::Tensor& full, std::int64_t sub_heads, at::IntArrayRef sizes);
+
 }  // namespace cogwheel::ops

@@ -32,7 +32,7 @@ const std::string first_moment_prefix = "first_moment.", second_moment_prefix = 
 // Properties of the machine that the bits of a run depend on.
 nlohmann::json machine(const TrainingOptions& training) {
   return {{"device", training.device},
-          {"engine", ops::cpu_is_composed() ? "composed" : "fused"},
+          {"engine", ops::attention_is_composed() ? "composed" : "fused"},
           {"instruction_set", at::get_cpu_capability()},
           {"matrix_products", ops::matrix_product_library()},
           {"threads", std::to_string(at::get_num_threads())},

@@ -21,10 +21,9 @@ def implement() -> None:
         raise ImportError("COGWHEEL_ENGINE=interpreted: expected the package triton, got none; pip install triton") from error
     import torch
 
-    from cogwheel.device_kernels import launch
+    from cogwheel.device_kernels import interpreted
 
     library = torch.library.Library("cogwheel", "IMPL")
-    library.impl("triton_forward", launch.forward, "CPU")
-    library.impl("triton_backward", launch.backward, "CPU")
+    library.impl("interpret", interpreted.launch, "CPU")
     implement.library = library  # which lives as long as this
     print("cogwheel: attention on cpu: kernels for GPUs, interpreted (COGWHEEL_ENGINE=interpreted), slow", file=sys.stderr)

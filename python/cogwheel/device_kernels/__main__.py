@@ -5,12 +5,27 @@ import os
 import sys
 
 
+def fill(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    import torch
+
+    if not arguments.target.startswith("sm_"):
+        parser.error(f"--for: expected a device of NVIDIA with --fill, got {arguments.target}")
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[arguments.dtype]
+    try:
+        made = torch.ops.cogwheel.fill_kernel_cache(arguments.mechanism, dtype, arguments.head_dim, int(arguments.target.removeprefix("sm_")))
+    except (ValueError, RuntimeError) as error:
+        parser.error(str(error).splitlines()[0])
+    print(f"{made} kernels of {arguments.mechanism} for {arguments.target} in the cache")
+    return 0
+
+
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m cogwheel.device_kernels", description=__doc__)
     parser.add_argument("--mechanism", default="softmax", help="a mechanism that is a function of scores (softmax)")
-    parser.add_argument("--for", dest="target", default="sm_90", help="sm_80, sm_90, sm_100 or gfx942 (sm_90)")
+    parser.add_argument("--for", dest="target", default="sm_90", help="sm_80, sm_89, sm_90, sm_100 or gfx942 (sm_90)")
     parser.add_argument("--head-dim", type=int, default=64, help="width of queries, keys and values, up to 256 (64)")
     parser.add_argument("--dtype", choices=["bf16", "fp16", "fp32"], default="bf16")
+    parser.add_argument("--fill", action="store_true", help="compile what full and causal calls launch into the cache, as the first calls on that device would")
     parser.add_argument("--assembly", metavar="KERNEL", help="print the assembly of that kernel instead")
     arguments = parser.parse_args(words)
     if os.environ.get("TRITON_INTERPRET") == "1":
@@ -25,6 +40,8 @@ def main(words: list[str] | None = None) -> int:
         parser.error(f"--assembly: expected {', '.join(KERNELS)}, got {arguments.assembly}")
     if not 8 <= arguments.head_dim <= 256:
         parser.error(f"--head-dim: expected 8 to 256, got {arguments.head_dim}")
+    if arguments.fill:
+        return fill(parser, arguments)
     kernels = KERNELS if arguments.assembly is None else [arguments.assembly]
     if arguments.assembly is None:
         print(f"{'kernel':18}{'shared memory':>14}{'stack of a thread':>19}{'products':>10}")

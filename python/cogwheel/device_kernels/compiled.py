@@ -5,16 +5,35 @@ import pathlib
 import subprocess
 import tempfile
 
+import torch
 import triton
 from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
 
-from cogwheel.device_kernels.launch import block
-from cogwheel.device_kernels.row_maps import kernels_of
+from cogwheel.device_kernels.row_maps import kernel_of
+from cogwheel.device_kernels.signature import places_of, source_of
 
-# Of pointers to other numbers than those of the tensors of heads.
-POINTERS = dict.fromkeys(("SHIFT", "MASS", "INVERSE", "OF_MASS", "OF_SCALARS", "THETA"), "*fp32") | {"NOT_FINITE": "*i32"}
+# What a causal call gives kernels, by type; tensors of heads are in the dtype of queries.
+_ROWS = dict.fromkeys(("shift", "mass", "of_shift", "of_output", "inverse", "of_mass", "of_scalars", "theta", "found"), "*fp32") | {"not_finite": "*i32"}
+_HEADS = ("query", "key", "value", "output", "gradient", "of_query", "of_key", "of_value")
+_STRIDES = ("batch", "head", "row")
+_PAIRS = {"data": "*fp32", **dict.fromkeys((*_STRIDES, "key"), "i32")}
+# What a call may have beside.
+MORE = {
+    "softcap": {"modifiers.softcap": "fp32"},
+    "bias": {f"modifiers.bias.{name}": kind for name, kind in _PAIRS.items()} | {"visible.counts": "*i32", "of_bias": "*fp32"},
+    "energy_bias": {f"modifiers.energy_bias.{name}": kind for name, kind in _PAIRS.items()} | {"visible.counts": "*i32", "of_energy_bias": "*fp32"},
+    "alibi": {"modifiers.slopes": "*fp32", "modifiers.diagonal": "i32"},
+    "centers": {"modifiers.centers": "*fp32", "modifiers.precision": "fp32", "of_centers": "*fp32"},
+    "dropout": {"modifiers.seed": "*i64", "modifiers.kept_below": "i64", "modifiers.kept_factor": "fp32"},
+    "ranges": {"visible.ranges.data": "*i64", "visible.ranges.batch": "i32", "visible.ranges.head": "i32"},
+    "window": {"visible.window": "i32"},
+    "lengths": {"visible.lengths": "*i64", "visible.first_positions": "*i64"},
+    "additive": {"score.weight": "*fp32", "of_weight": "*fp32"},
+    "mixture": {"coefficient": "*fp32"},
+}
+# What the command shows, and what reads modifiers.
 KERNELS = ("forward", "backward_rows", "backward_queries", "backward_keys")
+MODIFIED = ("forward", "decode", "backward_queries", "backward_keys", "weights", "statistics")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +49,7 @@ class Compiled:
         return sum(self.assembly.count(each) for each in ("mma.sync", "wgmma.mma_async", "tcgen05.mma", "v_mfma"))
 
 
-TARGETS = {f"sm_{capability}": GPUTarget("cuda", capability, 32) for capability in (80, 90, 100)} | {"gfx942": GPUTarget("hip", "gfx942", 64)}
+TARGETS = {f"sm_{capability}": GPUTarget("cuda", capability, 32) for capability in (80, 89, 90, 100)} | {"gfx942": GPUTarget("hip", "gfx942", 64)}
 
 
 def _stack_bytes(cubin: bytes) -> int:
@@ -44,28 +63,27 @@ def _stack_bytes(cubin: bytes) -> int:
 
 
 def compiled(
-    mechanism: str, kernel: str, target: str, *, dtype: str = "bf16", head_dim: int = 64, causal: bool = True, wide: bool = False, apart: bool = False
+    mechanism: str, kernel: str, target: str, *, dtype: str = "bf16", head_dim: int = 64, wide: bool = False, more: tuple[str, ...] = (), apart: bool = False
 ) -> Compiled:
-    """One kernel, of tensors whose rows lie head_dim apart; wide: outputs and their gradients are in float32, as those of forms."""
-    function = getattr(kernels_of(mechanism), kernel)
-    sizes = block(kernel, head_dim, head_dim, target)
-    options = {name: sizes.pop(name) for name in ("num_warps", "num_stages")} | {"enable_fp_fusion": True}
-    constants = {"head_dim": head_dim, "value_dim": head_dim, "CAUSAL": causal, "WINDOWED": False, "LENGTHS": None, "FIRST": None, "APART": apart, **sizes}
-    if kernel == "backward_keys":
-        constants |= {"OF_KEYS": True, "OF_VALUES": True}
-    names = function.arg_names
-    constants = {name: value for name, value in constants.items() if name in names}
-    signature = {}
-    for name in names:
-        if name in constants:
-            signature[name] = "constexpr"
-        elif name.isupper():
-            signature[name] = "*fp32" if wide and name in ("O", "DO") else POINTERS.get(name, f"*{dtype}")
-        else:
-            signature[name] = "fp32" if name == "scale" else "i32"
-    strides = [name for name in names if name.endswith(("_batch", "_head", "_row"))] if head_dim % 16 == 0 else []
-    aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(names) if signature[name][0] == "*" or name in strides}
-    source = ASTSource(function, signature, {(names.index(name),): value for name, value in constants.items()}, aligned)
-    made = triton.compile(source, target=TARGETS[target], options=options)
+    """One kernel of a causal call, of tensors whose rows lie head_dim apart. wide: outputs and their gradients are in float32, as those of
+    forms. `more` names what else the call has."""
+    function = kernel_of(mechanism, kernel)
+    rows, keys, warps, stages = torch.ops.cogwheel.block_sizes(kernel, head_dim, target, not {"bias", "energy_bias", "additive"}.isdisjoint(more), wide or dtype == "fp32")
+    width = max(16, triton.next_power_of_2(head_dim))
+    constants = {"block.head_dim": head_dim, "block.D": width, "block.value_dim": head_dim, "block.DV": width, "block.ROWS": rows, "block.KEYS": keys}
+    constants |= {"OF_KEYS": True, "OF_VALUES": True, "APART": apart, "MINUS_MEAN": False, "OF_MIXTURE": "mixture" in more, "ARGMAX": True}
+    types = _ROWS | {"visible.diagonal": "i32", "score.scale": "fp32", "counts": "*i32", "keys_of_program": "i32", "parts": "i32"}
+    types |= dict.fromkeys((f"shape.{each}" for each in ("heads", "value_heads", "sub_heads", "queries", "keys")), "i32")
+    for name in _HEADS:
+        types[f"{name}.data"] = "*fp32" if wide and name in ("output", "gradient") else f"*{dtype}"
+        types |= {f"{name}.{stride}": "i32" for stride in _STRIDES}
+    for name in more:
+        types |= MORE[name]
+    places = places_of(function.fn)
+    types = {name: kind for name, kind in types.items() if name in places}
+    constants = {name: value for name, value in constants.items() if name in places}
+    aligned = [name for name, kind in types.items() if kind[0] == "*" or head_dim % 16 == 0 and name.endswith(tuple(f".{each}" for each in _STRIDES))]
+    options = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
+    made = triton.compile(source_of(function, types, constants, aligned), target=TARGETS[target], options=options)
     cubin = made.asm.get("cubin")
     return Compiled(kernel, made.asm.get("ptx") or made.asm["amdgcn"], made.metadata.shared, _stack_bytes(cubin) if cubin else None)

@@ -1,45 +1,44 @@
 """The vocabulary of row maps (cogwheel/attention/mechanisms/lane.h) in Triton's language, of its core functions alone, so
 that kernels run interpreted too, and how kernels multiply and round."""
 
-import triton
 import triton.language as tl
 
-from cogwheel.device_kernels.choice import INTERPRETED
+from cogwheel.device_kernels.choice import INTERPRETED, jit
 
 
-@triton.jit
+@jit
 def filled(x, like):
     """x in the shape of `like`: a number, or a number for each row."""
     return tl.zeros_like(like) + x
 
 
-@triton.jit
+@jit
 def sign(x):
     return tl.where(x > 0, 1.0, tl.where(x < 0, -1.0, x))
 
 
-@triton.jit
+@jit
 def copysign(magnitude, of):
     sign = of.to(tl.int32, bitcast=True) & -0x80000000
     return ((tl.zeros_like(of) + magnitude).to(tl.int32, bitcast=True) & 0x7FFFFFFF | sign).to(tl.float32, bitcast=True)
 
 
-@triton.jit
+@jit
 def times_sign(magnitude, s):
     return tl.where(s == 0, 0.0, copysign(magnitude, s))
 
 
-@triton.jit
+@jit
 def sigmoid(x):
     return 1.0 / (1.0 + tl.exp(-x))
 
 
-@triton.jit
+@jit
 def sigmoid_with_odds(x, odds):
     return 1.0 / (1.0 + odds * tl.exp(-x))
 
 
-@triton.jit
+@jit
 def log1p(x):
     # Kahan: what rounding 1 + x loses is made good by the quotient.
     u = 1.0 + x
@@ -47,12 +46,12 @@ def log1p(x):
     return tl.where(u == 1.0, x, tl.where(u == float("inf"), u, tl.log(near) * (x / (near - 1.0))))
 
 
-@triton.jit
+@jit
 def softplus(x):
     return tl.where(x > 0, x, tl.where(x == x, 0.0, x)) + log1p(tl.exp(-tl.abs(x)))
 
 
-@triton.jit
+@jit
 def tanh(x):
     # Near 0 by the quotient of e⁻²ˣ − 1, whose digits cancel, as a polynomial: its next term is below 1e-8.
     square = x * x
@@ -61,12 +60,12 @@ def tanh(x):
     return tl.where(tl.abs(x) < 0.25, near, copysign((1.0 - e) / (1.0 + e), x))
 
 
-@triton.jit
+@jit
 def is_finite(x):
     return tl.abs(x) < float("inf")
 
 
-@triton.jit
+@jit
 def product(a, b, sum):
     """sum + a·b in float32; no operand is rounded to TF32. Interpreted, operands of 16 bits are widened first, because the interpreter
     multiplies their bits."""
@@ -77,7 +76,7 @@ def product(a, b, sum):
     return sum
 
 
-@triton.jit
+@jit
 def rounded(x, dtype: tl.constexpr):
     """float32 in another dtype. Interpreted, to nearest even by its bits where that is bfloat16, because the interpreter truncates."""
     if INTERPRETED and dtype == tl.bfloat16:
@@ -89,7 +88,7 @@ def rounded(x, dtype: tl.constexpr):
     return y
 
 
-@triton.jit
+@jit
 def in_dtype_of(x, like):
     """Forms combine outputs in float32, and so do their gradients come; products take operands of one dtype."""
     if x.dtype != like.dtype:

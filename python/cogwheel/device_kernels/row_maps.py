@@ -1,17 +1,18 @@
-"""Kernels of a row map: the functions of forward.py and backward.py around those that Cogwheel prints from the map's header."""
+"""Kernels of a row map: functions of this folder around those that Cogwheel prints from the map's header."""
 
 import functools
 import hashlib
+import importlib
 import importlib.util
 import os
 import pathlib
+import sys
 import tempfile
 import types
 
-import torch
 import triton
 
-from cogwheel.device_kernels import backward, forward
+from cogwheel.device_kernels.choice import jit
 
 
 def _folder() -> pathlib.Path:
@@ -30,43 +31,50 @@ def _module_of(text: str) -> types.ModuleType:
             written.flush()
             os.fsync(written.fileno())
         os.replace(written.name, path)
-    specification = importlib.util.spec_from_file_location(f"cogwheel_row_map_{name}", path)
+    return module_in(path)
+
+
+def module_in(path: pathlib.Path) -> types.ModuleType:
+    specification = importlib.util.spec_from_file_location(f"cogwheel_{path.stem}", path)
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
 
 
 def around(row_map: types.ModuleType, functions: types.ModuleType) -> types.SimpleNamespace:
-    """The functions that a module defines, compiled with that row map."""
+    """The functions of a module that stand around a row map, with that one; those that it has from another such module too."""
     names = {**vars(functions), "row_map": row_map}
     for name, each in vars(functions).items():
-        if isinstance(each, types.FunctionType):
+        home = sys.modules[each.__module__] if isinstance(each, types.FunctionType) else None
+        if home is functions:
             copy = types.FunctionType(each.__code__, names, name)
             copy.__annotations__ = each.__annotations__  # which say what a compiler takes as constant
-            names[name] = triton.jit(copy)
+            names[name] = jit(copy)
+        elif "row_map" in vars(home or types):
+            names[name] = vars(around(row_map, home))[name]
     return types.SimpleNamespace(**names)
 
 
 @functools.cache
 def row_map_of(mechanism: str) -> types.ModuleType:
     """The functions of a row map; of a form, those of its member."""
+    import torch  # which a compiling process (make.py) does without
+
     text = torch.ops.cogwheel.triton_text(mechanism)
     if not text:
         raise ValueError(f"mechanism: expected one of fewer steps than {mechanism} has")
     return _module_of(text)
 
 
-class Kernels:
-    """Those of one row map."""
+# Of each, a module that defines it.
+KERNELS = ("forward", "decode", "merge", "count_keys", "weights", "backward_rows", "backward_queries", "backward_keys", "statistics")
 
-    def __init__(self, mechanism: str):
-        row_map = row_map_of(mechanism)
-        self.forward = around(row_map, forward).forward
-        of_gradients = around(row_map, backward)
-        self.backward_rows = of_gradients.backward_rows
-        self.backward_queries, self.backward_keys = of_gradients.backward_queries, of_gradients.backward_keys
+
+def kernel_around(row_map: types.ModuleType, kernel: str) -> triton.JITFunction:
+    found = getattr(around(row_map, importlib.import_module(f"cogwheel.device_kernels.{kernel}")), kernel)
+    return found if isinstance(found, triton.JITFunction) else triton.jit(found)
 
 
 @functools.cache
-def kernels_of(mechanism: str) -> Kernels:
-    return Kernels(mechanism)
+def kernel_of(mechanism: str, kernel: str) -> triton.JITFunction:
+    return kernel_around(row_map_of(mechanism), kernel)

@@ -29,9 +29,10 @@ std::vector<KernelEntry> available_engines() {
         entry.chosen = false, entry.reason = engine_choice();
       entries.push_back(std::move(entry));
     }
-  entries.push_back({"every row map", cpu_is_composed() ? "every device" : "any other", "ATen", "every type", true,
+  entries.push_back({"every row map", attention_is_composed() ? "every device" : "any other", "ATen", "every type",
+                     true,
                      "composed of ATen's operators in blocks of queries, slower; also what the kernels of a device "
-                     "lack; COGWHEEL_ENGINE=composed runs it on the cpu too"});
+                     "lack; COGWHEEL_ENGINE=composed runs it everywhere"});
   for (KernelEntry& entry : available_recurrent_kernels()) entries.push_back(std::move(entry));
   return entries;
 }

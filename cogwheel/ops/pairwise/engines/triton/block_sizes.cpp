@@ -1,0 +1,92 @@
+#include "cogwheel/ops/pairwise/engines/triton/block_sizes.h"
+
+#include <torch/library.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <string>
+#include <vector>
+
+#include "cogwheel/core/error.h"
+
+namespace cogwheel::ops {
+namespace {
+
+constexpr std::int64_t kilobyte = 1024;
+
+// Calls that take more memory than others with the same block: numbers of pairs as much as tiles of keys, and float32
+// where a device has little.
+enum class Call { any, reads_pairs, cramped };
+
+struct Entry {
+  std::string_view kernel, target;  // empty: any
+  Call call;
+  std::int64_t widest;
+  BlockSizes sizes;
+};
+
+// The first that fits counts.
+constexpr std::array entries{
+    Entry{"", "", Call::cramped, 128, {32, 32, 4, 1}},
+    Entry{"", "", Call::cramped, 256, {16, 16, 4, 1}},
+    Entry{"decode", "", Call::any, 128, {16, 64, 4, 3}},  // of rows it has as many as the call
+    Entry{"decode", "", Call::any, 256, {16, 32, 4, 2}},
+    Entry{"merge", "", Call::any, 256, {1, 1, 4, 1}},
+    Entry{"", "", Call::reads_pairs, 128, {64, 32, 8, 1}},
+    Entry{"", "", Call::reads_pairs, 256, {32, 32, 8, 1}},
+    Entry{"forward", "sm_100", Call::any, 64, {128, 64, 8, 2}},  // more stages took 8 bytes of stack there for `norm`
+    Entry{"forward", "", Call::any, 64, {128, 64, 8, 4}},
+    Entry{"forward", "", Call::any, 128, {128, 64, 8, 2}},
+    Entry{"forward", "", Call::any, 256, {64, 32, 8, 2}},
+    Entry{"backward_rows", "", Call::any, 256, {32, 64, 4, 1}},
+    Entry{"backward_queries", "", Call::any, 64, {64, 32, 8, 2}},
+    Entry{"backward_queries", "", Call::any, 128, {64, 64, 8, 2}},
+    Entry{"backward_queries", "", Call::any, 256, {32, 32, 8, 2}},
+    Entry{"backward_keys", "", Call::any, 128, {64, 32, 8, 2}},
+    Entry{"backward_keys", "", Call::any, 256, {32, 32, 8, 1}},
+    Entry{"", "", Call::any, 256, {64, 32, 8, 1}},
+};
+
+}  // namespace
+
+BlockSizes block_sizes(std::string_view kernel, const BlockNeeds& needs) {
+  const bool cramped = needs.wide_numbers && needs.shared_bytes < 128 * kilobyte;
+  for (const Entry& each : entries)
+    if ((each.kernel.empty() || each.kernel == kernel) && (each.target.empty() || each.target == needs.target) &&
+        (each.call == Call::any || (each.call == Call::cramped ? cramped : needs.reads_pairs)) &&
+        needs.width <= each.widest)
+      return each.sizes;
+  throw UsageError(expected_got("head_dim", "at most 256", std::to_string(needs.width)));
+}
+
+std::int64_t shared_bytes_of(std::string_view target) {
+  if (target == "gfx942") return 64 * kilobyte;
+  if (target == "sm_86" || target == "sm_89" || target == "sm_120") return 99 * kilobyte;
+  if (target == "sm_80" || target == "sm_87") return 163 * kilobyte;
+  if (target == "sm_90" || target == "sm_100" || target == "sm_103") return 227 * kilobyte;
+  throw UsageError(expected_got("target", "sm_80, sm_86, sm_87, sm_89, sm_90, sm_100, sm_103, sm_120 or gfx942",
+                                std::string(target)));
+}
+
+BlockSizes interpreted_block_sizes(std::int64_t queries, std::int64_t keys) {
+  const std::int64_t size = std::max(queries, keys) <= 256 ? 32 : 128;
+  return {size, size, 1, 1};
+}
+
+std::int64_t padded_width(std::int64_t width) {
+  constexpr std::uint64_t narrowest = 16;
+  return static_cast<std::int64_t>(std::max(narrowest, std::bit_ceil(static_cast<std::uint64_t>(width))));
+}
+
+TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
+  library.def(
+      "block_sizes(str kernel, int width, str target, bool reads_pairs, bool wide_numbers) -> int[]",
+      [](c10::string_view kernel, std::int64_t width, c10::string_view target, bool reads_pairs, bool wide_numbers) {
+        const BlockSizes found = block_sizes(
+            kernel, {padded_width(width), std::string(target), shared_bytes_of(target), reads_pairs, wide_numbers});
+        return std::vector<std::int64_t>{found.rows, found.keys, found.warps, found.stages};
+      });
+}
+
+}  // namespace cogwheel::ops

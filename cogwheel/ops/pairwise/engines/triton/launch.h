@@ -1,0 +1,63 @@
+// Kernels of python/cogwheel/device_kernels to run, as data: arguments by the names of parameters, a field after a dot.
+// What is not named is None there, for which a kernel is compiled without.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cogwheel/ops/pairwise/engines/triton/block_sizes.h"
+
+namespace cogwheel::ops {
+
+template <class T>
+using Named = std::vector<std::pair<std::string, T>>;
+
+struct Launch {
+  std::string mechanism, kernel;
+  BlockSizes sizes = {};
+  std::int64_t programs = 0;
+  Named<at::Tensor> tensors = {};
+  Named<std::int64_t> integers = {};
+  Named<double> numbers = {};
+  Named<std::int64_t> constants = {};  // which it is compiled for
+
+  void add(std::string name, const at::Tensor& value) { tensors.emplace_back(std::move(name), value); }
+  void add(std::string name, std::int64_t value) { integers.emplace_back(std::move(name), value); }
+  void add(std::string name, double value) { numbers.emplace_back(std::move(name), value); }
+  void add_constant(std::string name, std::int64_t value) { constants.emplace_back(std::move(name), value); }
+  // Tuples `Heads` of a tensor [B, H, N, width] with contiguous width, and `Pairs` of one that is broadcast to `size`.
+  void add_heads(const std::string& name, const at::Tensor& value);
+  void add_pairs(const std::string& name, const at::Tensor& value, at::IntArrayRef size);
+};
+
+// A device that kernels are compiled for.
+struct DeviceTarget {
+  int device = 0, capability = 0;  // 90 of 9.0; 0 for the interpreter
+  std::int64_t shared_bytes = 0;   // that a program may have
+
+  std::string name() const { return "sm_" + std::to_string(capability); }
+  // Why kernels are not compiled for it, for people; empty if they are.
+  std::string lacks() const;
+};
+
+// What runs launches.
+class Launcher {
+ public:
+  virtual ~Launcher() = default;
+  // For which sizes of blocks are chosen.
+  virtual DeviceTarget target() const = 0;
+  // One after another, in this order.
+  virtual void run(const std::vector<Launch>& launches) const = 0;
+};
+
+// On the CPU Triton's interpreter, through the package cogwheel; else the driver of the tensor's device.
+const Launcher& launcher_of(const at::Tensor& tensor);
+
+// What takes the launches of this thread's tensors on the CPU, in place of the interpreter, until null is given.
+void launch_cpu_tensors_by(const Launcher* launcher);
+
+}  // namespace cogwheel::ops
