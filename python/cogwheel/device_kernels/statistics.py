@@ -24,7 +24,6 @@ class Member(NamedTuple):
     theta: Any
     score: Score
     shift: Any
-    mass: Any
     denominator: Any
     times: Any
 
@@ -58,7 +57,7 @@ def member(query, key, shift, mass, theta, score, rows, first_row, shape, batch,
     scalars = row_map.scalars_of_head(theta, head)
     denominator = row_map.normalizer(of_keys, of_row, rows.visible, scalars)
     head_of_keys = at_head(key, batch, heads_read(head, shape)[0])
-    return Member(q, head_of_keys, scalars, score_of_head(score, head, block), of_row, of_keys, denominator, times)
+    return Member(q, head_of_keys, scalars, score_of_head(score, head, block), of_row, denominator, times)
 
 
 def weights_of_keys(member, modifiers, rows, first, shape, block):

@@ -2,7 +2,9 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <array>
+#include <deque>
 #include <future>
 #include <limits>
 #include <mutex>
@@ -62,21 +64,25 @@ struct Loaded {
   std::vector<std::size_t> places;
 };
 
-std::size_t place_of(std::string_view name, const Launch& launch) {
-  std::size_t place = 0;
-  for (const auto& [each, value] : launch.tensors) {
-    if (each == name) return place;
-    ++place;
+// Of what `values_of` has, in its order.
+std::vector<std::string_view> names_of(const Launch& launch) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, value] : launch.tensors) names.push_back(name);
+  for (const auto& [name, value] : launch.integers) names.push_back(name);
+  for (const auto& [name, value] : launch.numbers) names.push_back(name);
+  return names;
+}
+
+std::vector<std::size_t> places_of(const std::vector<std::string>& parameters, const Launch& launch) {
+  const std::vector<std::string_view> names = names_of(launch);
+  std::vector<std::size_t> places;
+  for (const std::string& parameter : parameters) {
+    const auto found = std::find(names.begin(), names.end(), parameter);
+    if (found == names.end())
+      throw Error(expected_got("kernel " + launch.kernel, "arguments that the launch names", parameter));
+    places.push_back(static_cast<std::size_t>(found - names.begin()));
   }
-  for (const auto& [each, value] : launch.integers) {
-    if (each == name) return place;
-    ++place;
-  }
-  for (const auto& [each, value] : launch.numbers) {
-    if (each == name) return place;
-    ++place;
-  }
-  throw Error(expected_got("kernel " + launch.kernel, "arguments that the launch names", std::string(name)));
+  return places;
 }
 
 using Compiling = std::unordered_map<std::string, std::future<device::CompiledKernel>>;
@@ -118,9 +124,9 @@ class LoadedKernels {
   }
 
   void add(const std::string& key, device::CompiledKernel&& kernel, const Launch& launch) {
-    Loaded loaded{std::move(kernel), nullptr, {}};
-    loaded.function = device::CudaDriver::of_machine().load(loaded.kernel);
-    for (const std::string& name : loaded.kernel.parameters) loaded.places.push_back(place_of(name, launch));
+    void* const function = device::CudaDriver::of_machine().load(kernel);
+    std::vector<std::size_t> places = places_of(kernel.parameters, launch);
+    Loaded loaded{std::move(kernel), function, std::move(places)};
     const std::lock_guard lock(mutex_);
     loaded_.emplace(key, std::move(loaded));  // unless another thread was faster
   }
@@ -157,7 +163,10 @@ class DeviceLauncher : public Launcher {
  public:
   explicit DeviceLauncher(c10::DeviceIndex device) : device_(at::kCUDA, device) {}
 
-  DeviceTarget target() const override { return target_of(device_.index()); }
+  DeviceTarget target() const override {
+    std::call_once(asked_, [this] { target_ = target_of(device_.index()); });
+    return target_;
+  }
   void run(const std::vector<Launch>& launches) const override {
     for (const Launch& launch : launches)
       for (const auto& [name, tensor] : launch.tensors)
@@ -172,6 +181,8 @@ class DeviceLauncher : public Launcher {
 
  private:
   at::Device device_;
+  mutable std::once_flag asked_;
+  mutable DeviceTarget target_;
 };
 
 }  // namespace
@@ -220,8 +231,8 @@ void run_on_device(const std::vector<Launch>& launches, const DeviceTarget& targ
 }
 
 const Launcher& launcher_of_device(at::Device device) {
-  static const std::vector<DeviceLauncher> every = [] {
-    std::vector<DeviceLauncher> made;
+  static const std::deque<DeviceLauncher> every = [] {
+    std::deque<DeviceLauncher> made;
     for (int index = 0; index < most_devices; ++index) made.emplace_back(static_cast<c10::DeviceIndex>(index));
     return made;
   }();
