@@ -24,6 +24,7 @@
 #include "cogwheel/core/process/shell_word.h"
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/core/wording/utc_time.h"
+#include "cogwheel/nn/weights/device_name.h"
 #include "cogwheel/ops/bfloat16_products.h"
 #include "cogwheel/pages/html.h"
 #include "cogwheel/runs/run_folder.h"
@@ -209,6 +210,7 @@ compare::ComparisonJob run_comparison(const compare::ComparisonFolder& folder, c
   comparison.machine = compare::this_machine();
   comparison.machine.workers = workers.count > 1 ? workers.count : 0;
   comparison.machine.device = comparison.configuration.training.device;
+  comparison.machine.device_name = nn::product_name(comparison.machine.device);
   if (comparison.configuration.training.precision == "bf16")
     comparison.machine.bfloat16_products = ops::bfloat16_products_text();
   comparison.versions = {.cogwheel = COGWHEEL_VERSION,

@@ -10,11 +10,11 @@
 #include "cogwheel/compare/plan/plan.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
-#include "cogwheel/core/process/memory.h"
 #include "cogwheel/runs/inspection_json.h"
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/runs/training/kept_checkpoints.h"
 #include "cogwheel/runs/training/metrics.h"
+#include "cogwheel/runs/training/peak_memory.h"
 #include "cogwheel/runs/training/train_in_folder.h"
 #include "cogwheel/runs/training/training_run.h"
 
@@ -188,7 +188,7 @@ RunResult RunMaker::train_in(const fs::path& path, const runs::RunConfig& config
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
   const bool resumed = fs::exists(path / "config.toml") && runs::RunFolder::holds_checkpoint(path);
-  const bool measured = reset_peak_memory();
+  const runs::PeakMemory memory{at::Device(config.training.device)};
   runs::TrainingRun run(config.model, config.training, task);
   const runs::RunFolder folder =
       resumed ? runs::RunFolder::resume(path) : runs::RunFolder::create(path, config, task->assets(), true);
@@ -216,7 +216,7 @@ RunResult RunMaker::train_in(const fs::path& path, const runs::RunConfig& config
   result.seconds = run.seconds();
   result.evaluation_seconds = run.evaluation_seconds();
   result.tokens_per_second = run.seconds() > 0 ? static_cast<double>(run.tokens()) / run.seconds() : 0;
-  if (measured) result.peak_memory_bytes = peak_memory_bytes();
+  result.peak_memory_bytes = memory.bytes();
   result.curve = curve_of(reports);
   switch (status) {
     case runs::TrainingStatus::finished:

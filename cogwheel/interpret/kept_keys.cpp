@@ -14,17 +14,21 @@ namespace cogwheel::interpret {
 namespace {
 
 at::Tensor newest_of(const at::Tensor& sizes, std::int64_t room) {
-  return at::ones({sizes.size(-1), sizes.size(-1)}, at::kBool).tril().triu(1 - room).expand(sizes.sizes());
+  return at::ones({sizes.size(-1), sizes.size(-1)}, sizes.options().dtype(at::kBool))
+      .tril()
+      .triu(1 - room)
+      .expand(sizes.sizes());
 }
 
 // A hidden key weighs nothing, and is chosen where no other is left.
 at::Tensor heaviest_of(const at::Tensor& sizes, std::int64_t room) {
-  return at::zeros(sizes.sizes(), at::kBool).scatter_(-1, std::get<1>(sizes.topk(room, -1)), true);
+  return at::zeros_like(sizes, at::kBool).scatter_(-1, std::get<1>(sizes.topk(room, -1)), true);
 }
 
+// In steps that are each of one query: on the host.
 at::Tensor accumulated_of(const at::Tensor& sizes, std::int64_t room, std::int64_t window) {
   constexpr double gone = -std::numeric_limits<double>::infinity();
-  at::Tensor keeps = at::zeros(sizes.sizes(), at::kBool);
+  at::Tensor keeps = at::zeros_like(sizes, at::kBool);
   const at::Tensor sums = at::zeros_like(sizes.select(-2, 0));  // [..., N], −∞ of what was dropped
   for (std::int64_t query = 0; query < sizes.size(-1); ++query) {
     const std::int64_t seen = window > 0 ? std::min(query + 1, window) : query + 1, first = query + 1 - seen;
@@ -56,7 +60,7 @@ at::Tensor with_kept_keys(const at::Tensor& maps, KeptKeys kept, double share, b
   const at::Tensor sizes = maps.abs();
   const at::Tensor keeps = kept == KeptKeys::newest     ? newest_of(sizes, room)
                            : kept == KeptKeys::heaviest ? heaviest_of(sizes, room)
-                                                        : accumulated_of(sizes, room, window);
+                                                        : accumulated_of(sizes.cpu(), room, window).to(sizes.device());
   const at::Tensor left = maps.masked_fill(keeps.logical_not(), 0);
   if (!renormalised) return left;
   const at::Tensor before = sizes.sum(-1, true), after = left.abs().sum(-1, true);

@@ -46,7 +46,8 @@ NeedleAccuracy needle_accuracy(const at::Tensor& tokens, const at::Tensor& targe
     throw UsageError(expected_got(
         "needle: tokens, targets and answers", "three of one shape, [sequences, tokens]",
         shape_text(tokens.sizes()) + ", " + shape_text(targets.sizes()) + ", " + shape_text(answers.sizes())));
-  const at::Tensor rows = tokens.contiguous(), told = targets.contiguous(), given = answers.contiguous();
+  const at::Tensor rows = tokens.cpu().contiguous(), told = targets.cpu().contiguous(),
+                   given = answers.cpu().contiguous();
   const std::int64_t length = rows.size(1);
   std::vector<WrittenPairs> pairs;
   std::int64_t most = 0;

@@ -149,7 +149,7 @@ OverSquashing over_squashing(tasks::language::LanguageModelImpl& model, const at
     largest = std::max(largest, feed_forward.back().max().item<double>());
   }
   // Row n of each product, from the last layer to the first.
-  const at::Tensor last_row = at::zeros({length}, at::kDouble);
+  const at::Tensor last_row = at::zeros({length}, values.final_scale.options());
   last_row[length - 1] = 1;
   at::Tensor bound = last_row, signed_row = last_row, magnitude_row = last_row;
   double constant = 1 / values.final_scale.mean().item<double>();
@@ -159,8 +159,8 @@ OverSquashing over_squashing(tasks::language::LanguageModelImpl& model, const at
     bound = bound + through_heads(model.layers()[layer], at_layer, bound);
 
     const at::Tensor weights = at_layer.pattern / at_layer.attention_scale.mean();
-    signed_row = signed_row + at::matmul(signed_row, weights.mean(0));
-    magnitude_row = magnitude_row + at::matmul(magnitude_row, weights.abs().mean(0));
+    signed_row = signed_row + at::mv(weights.mean(0).t(), signed_row);
+    magnitude_row = magnitude_row + at::mv(weights.abs().mean(0).t(), magnitude_row);
     constant *= 1 + largest / at_layer.feed_forward_scale.mean().item<double>();
   }
   found.bound = bound * model.final_norm()->gain().abs().max() / values.final_scale[length - 1];

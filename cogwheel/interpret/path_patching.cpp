@@ -139,7 +139,7 @@ PathPatching patch_paths(tasks::language::LanguageModelImpl& model, const Prompt
     if (options.receivers.empty()) {
       const at::Tensor logits = sender.send(layer, {}).unflatten(0, {here, clean.size()}).squeeze(2);  // [here, B, V]
       const auto of = [&](const at::Tensor& tokens) {
-        return logits.gather(2, tokens.view({1, -1, 1}).expand({here, -1, 1})).squeeze(2);
+        return logits.gather(2, tokens.to(logits.device()).view({1, -1, 1}).expand({here, -1, 1})).squeeze(2);
       };
       found.patched[layer].narrow(0, 0, here).copy_((of(clean.answer) - of(clean.foil)).mean(1, false, at::kDouble));
       continue;

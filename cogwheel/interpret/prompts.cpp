@@ -40,7 +40,9 @@ at::Tensor at_end(const at::Tensor& values, const at::Tensor& end) {
 
 at::Tensor logit_difference(const at::Tensor& logits, const Prompts& prompts) {
   const at::Tensor last = at_end(logits, prompts.end);
-  const auto of = [&](const at::Tensor& tokens) { return last.gather(1, tokens.unsqueeze(1)).squeeze(1); };
+  const auto of = [&](const at::Tensor& tokens) {
+    return last.gather(1, tokens.to(last.device()).unsqueeze(1)).squeeze(1);
+  };
   return of(prompts.answer) - of(prompts.foil);
 }
 

@@ -338,8 +338,9 @@ at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context
     heads.query = state.read_query(heads.query);
     heads.key = state.key();
     heads.value = state.value();
-    options.key_lengths = state.lengths().clone();
-    options.first_positions = state.lengths() - heads.query.size(2);
+    // The state's are on the host, and change.
+    options.key_lengths = state.lengths().to(heads.query.device(), at::kLong, false, /*copy=*/true);
+    options.first_positions = *options.key_lengths - heads.query.size(2);
   } else {
     // A pass for its shapes alone has numbers all the same.
     const auto placed = [&](const std::optional<at::Tensor>& numbers) {

@@ -80,6 +80,22 @@ def small_comparison(cogwheel_executable, tmp_path_factory):
 
 
 @pytest.fixture
+def launches(monkeypatch):
+    """The names of the kernels for GPUs that are interpreted (``interpreted_kernels.py``): a test whose call was composed would show nothing."""
+    from cogwheel.device_kernels import interpreted
+
+    names, run = [], interpreted.run
+
+    def counted(kernel, programs, given):
+        names.append(kernel.fn.__name__)
+        run(kernel, programs, given)
+
+    monkeypatch.setattr(interpreted, "run", counted)
+    yield names
+    assert names
+
+
+@pytest.fixture
 def fast_mode(request) -> bool:
     """gradcheck's fast mode: products of the Jacobian with random vectors instead of its every element."""
     return not request.config.getoption("--all")

@@ -30,15 +30,20 @@ def on_device(behind: Tensor) -> Tensor:
     """A tensor of the device with these numbers."""
     if OF_MACHINE:
         return behind.detach().to(NAME)
-    tensor = torch._C._acc.create_empty_tensor(tuple(behind.shape), behind.dtype)
-    storage = tensor.untyped_storage()
-    _BEHIND[storage._cdata] = storage, behind.detach()
+    with torch.inference_mode(False):  # tensors of which modes ask for what views of these lack
+        tensor = torch._C._acc.create_empty_tensor(tuple(behind.shape), behind.dtype)
+        storage = tensor.untyped_storage()
+        _BEHIND[storage._cdata] = storage, behind.detach()
     return tensor
 
 
 def behind(tensor: Tensor) -> Tensor:
     """The numbers of a tensor of the device."""
-    return tensor.cpu() if OF_MACHINE else _BEHIND[tensor.untyped_storage()._cdata][1]
+    if OF_MACHINE:
+        return tensor.cpu()
+    found = _BEHIND[tensor.untyped_storage()._cdata][1]
+    # In inference mode views are others of the same storage, without a call here.
+    return found if found.shape == tensor.shape or found.numel() != tensor.numel() else found.view(tensor.shape)
 
 
 def forget() -> None:
@@ -77,14 +82,16 @@ def _run(operator, *args, **kwargs):
         return _OF_THE_DEVICE[operator](*args, **kwargs)
     if operator._schema.is_mutable:
         given, options = [tree_map(_host, each) for each in args], tree_map(_host, kwargs)
-        changed = kwargs.get("out", args[0])
-        if "out" in kwargs:
-            options["out"] = behind(changed)
+        outputs = [argument.name for argument in operator._schema.arguments if argument.is_out]
+        changed = [kwargs[name] for name in outputs] or [args[0]]
+        if outputs:
+            options |= {name: behind(each) for name, each in zip(outputs, changed, strict=True)}
         else:
-            given[0] = behind(changed)
+            given[0] = behind(args[0])
         operator(*given, **options)
-        assert behind(changed).shape == changed.shape, f"{operator} gave a tensor of the device another size"
-        return changed
+        for each in changed:
+            assert behind(each).shape == each.shape, f"{operator} gave a tensor of the device another size"
+        return changed[0] if len(changed) == 1 else tuple(changed)
     asked = kwargs.get("device")
     stays = any(map(is_there, tree_leaves((args, kwargs)))) if asked is None else asked.type == NAME
     result = operator(*tree_map(_host, args), **tree_map(_host, kwargs))
@@ -107,7 +114,7 @@ def _register() -> None:
     fallback, aten = _LIBRARIES
     fallback.fallback(_run, "PrivateUse1")
     # PyTorch's own way to run these anywhere gives a result its size afterwards, which tensors without memory do not take.
-    in_two_steps = "abs", "logical_and", "logical_or", "logical_not", "arange", "arange.start_step", "arange.start", "eye", "reciprocal"
+    in_two_steps = "abs", "logical_and", "logical_or", "logical_not", "arange", "arange.start_step", "arange.start", "eye", "reciprocal", "mm", "bmm"
     shifts = "bitwise_and.Scalar", "bitwise_xor.Scalar", "bitwise_left_shift.Tensor_Scalar", "bitwise_right_shift.Tensor_Scalar"
     for each in (*in_two_steps, *shifts):
         name, _, overload = each.partition(".")

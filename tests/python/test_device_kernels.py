@@ -13,27 +13,16 @@ import pytest
 import reference
 import torch
 from attention_cases import Shape, assert_equal_to_reference, assert_same_bits, grid_inputs, operator_results, random_inputs
+from interpreted_kernels import in_process, interpreted, launching, run_interpreted
 from modified_attention import assert_equal_to_formula
 from modifier_cases import modified_case
 
 import cogwheel
 
 pytest.importorskip("triton", reason="triton is not installed: kernels for GPUs are not tried")
-INTERPRETED = os.environ.get("COGWHEEL_ENGINE") == "interpreted"
-interpreted = pytest.mark.skipif(not INTERPRETED, reason="runs in a process of its own, of the test that starts it")
+pytestmark = launching
 LIST = pathlib.Path(__file__).parents[2] / "cogwheel/attention/mechanisms/mechanisms.def"
 ROW_MAPS = re.findall(r"^ROW_MAP\((\w+),", LIST.read_text(), re.MULTILINE)
-
-
-def in_process(arguments: list[str], **environment: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, cwd=os.path.dirname(__file__), env={**os.environ, "OMP_NUM_THREADS": "1", **environment}
-    )
-
-
-def run_interpreted(*arguments: str) -> None:
-    done = in_process(["-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments], COGWHEEL_ENGINE="interpreted")
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
 
 
 # In two processes, side by side where two may run.
@@ -62,22 +51,6 @@ def test_every_option_holds():
 def test_tables_hold(table, only):
     """A diagonal of each: every modifier, mechanism and shape, and not every combination of them."""
     run_interpreted(table, "-k", only)
-
-
-@pytest.fixture(autouse=INTERPRETED)
-def launches(monkeypatch):
-    """The names of the kernels that ran: a test whose call was composed would show nothing."""
-    from cogwheel.device_kernels import interpreted
-
-    names, run = [], interpreted.run
-
-    def counted(kernel, programs, given):
-        names.append(kernel.fn.__name__)
-        run(kernel, programs, given)
-
-    monkeypatch.setattr(interpreted, "run", counted)
-    yield names
-    assert names
 
 
 # Widths that are no powers of two, groups of heads, more keys than queries and the reverse, ends of blocks within both.
@@ -395,7 +368,7 @@ from cogwheel.device_kernels.row_maps import KERNELS
 mechanism, target, head_dim, more = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4].split()
 dtype = "fp32" if "fp32" in more else "bf16"
 more = tuple(each for each in more if each != "fp32")
-for kernel in MODIFIED if more else KERNELS:
+for kernel in MODIFIED if more else KERNELS["pairwise"]:
     found = compiled(mechanism, kernel, target, head_dim=head_dim, dtype=dtype, more=more, wide=mechanism == "differential")
     atomics = re.findall(r"^\s*(?:@\S+\s+)?(?:atom|red)\.|_atomic_", found.assembly, re.MULTILINE)
     print(kernel, found.shared_bytes, found.stack_bytes, found.products, len(atomics))
@@ -452,7 +425,7 @@ def test_the_command_shows_what_a_compiler_makes(capsys):
 
     for changed, said in {
         ("--for", "sm_10"): "error: --for: expected sm_80, sm_89, sm_90, sm_100, gfx942, got sm_10",
-        ("--mechanism", "gla"): "error: mechanism: expected one that is a function of scores, got gla",
+        ("--mechanism", "polynomial"): "error: mechanism: expected one that is a function of scores, got polynomial",
         ("--head-dim", "4"): "error: --head-dim: expected 8 to 256, got 4",
         ("--assembly", "decode"): "error: --assembly: expected forward, backward_rows, backward_queries, backward_keys, got decode",
     }.items():

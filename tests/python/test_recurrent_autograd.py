@@ -148,6 +148,18 @@ def test_packed_sequences_and_caches_on_a_device_without_kernels(case):
     emulated_device.forget()
 
 
+@pytest.mark.parametrize("mechanism", ["linear_attention", "deltanet", "mlstm"])
+def test_ends_beyond_the_tokens_are_refused_on_a_device(mechanism):
+    """Where their numbers are read, before anything is written."""
+    query = torch.ones(1, 1, 4, 2)
+    gates = {"linear_attention": {}, "deltanet": {"beta": query[..., 0]}, "mlstm": {"input_gate": query[..., 0], "forget_gate": query[..., 0]}}[mechanism]
+    there = {name: emulated_device.on_device(each) for name, each in gates.items()}
+    ends = emulated_device.on_device(torch.tensor([0, 2, 9]))
+    with pytest.raises(ValueError, match="recurrent: cu_seqlens: expected 4 last \\(as query\\), got 9"):
+        cogwheel.recurrent(*(emulated_device.on_device(query) for _ in range(3)), mechanism, cu_seqlens=ends, **there)
+    emulated_device.forget()
+
+
 @pytest.mark.parametrize("case", LAWS)
 def test_second_derivatives_and_tangents_are_refused(case):
     problem = small(case)

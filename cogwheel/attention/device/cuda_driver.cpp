@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <array>
 #include <limits>
 
 #include "cogwheel/attention/device/compiled_kernel.h"
@@ -25,6 +26,7 @@ struct CudaDriver::Functions {
   int (*primary_context)(void** context, int device);
   int (*set_context)(void* context);
   int (*device_attribute)(int* value, int attribute, int device);
+  int (*device_name)(char* name, int bytes, int device);
   int (*load_module)(void** module, const void* image);
   int (*module_function)(void** function, void* module, const char* name);
   int (*set_function_attribute)(void* function, int attribute, int value);
@@ -48,6 +50,7 @@ CudaDriver::CudaDriver() {
   find(functions.primary_context, "cuDevicePrimaryCtxRetain");
   find(functions.set_context, "cuCtxSetCurrent");
   find(functions.device_attribute, "cuDeviceGetAttribute");
+  find(functions.device_name, "cuDeviceGetName");
   find(functions.load_module, "cuModuleLoadData");
   find(functions.module_function, "cuModuleGetFunction");
   find(functions.set_function_attribute, "cuFuncSetAttribute");
@@ -81,6 +84,12 @@ void CudaDriver::use(int device) const {
   void* context = nullptr;
   check(functions_->primary_context(&context, device), "have a context of device " + std::to_string(device));
   check(functions_->set_context(context), "use device " + std::to_string(device));
+}
+
+std::string CudaDriver::name(int device) const {
+  std::array<char, 256> text{};
+  check(functions_->device_name(text.data(), static_cast<int>(text.size()), device), "know the device's name");
+  return text.data();
 }
 
 int CudaDriver::capability(int device) const {

@@ -17,6 +17,7 @@ class CudaDriver {
 
   // Makes the device's primary context, which PyTorch's memory is of, that of this thread, where it has none yet.
   void use(int device) const;
+  std::string name(int device) const;           // as its maker calls it
   int capability(int device) const;             // 90 of 9.0
   std::int64_t shared_bytes(int device) const;  // at most, of a program
 

@@ -14,6 +14,7 @@
 #include "cogwheel/cli/rank_processes.h"
 #include "cogwheel/cli/ranks.h"
 #include "cogwheel/cli/training.h"
+#include "cogwheel/cli/verbs/device_option.h"
 #include "cogwheel/compare/comparison_folder.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
@@ -32,7 +33,7 @@ namespace {
 
 struct EvaluateArguments {
   std::vector<std::string> runs;
-  std::string out, weights, cache;
+  std::string out, weights, cache, device = "cpu";
   std::int64_t sink = -1;
   bool all_held_out = false;
   std::int64_t ranks = 0;
@@ -60,6 +61,7 @@ std::string command_of(const EvaluateArguments& arguments) {
   add("--references", options.references.string());
   add("--weights", arguments.weights);
   add("--cache", arguments.cache);
+  add("--device", arguments.device == "cpu" ? "" : arguments.device);
   add("--sink", arguments.sink >= 0 ? std::to_string(arguments.sink) : "");
   return command;
 }
@@ -88,6 +90,7 @@ void expect_no_measures(const EvaluateArguments& arguments) {
   refuse("--cache", !arguments.cache.empty());
   refuse("--sink", arguments.sink >= 0);
   refuse("--all-held-out", arguments.all_held_out);
+  refuse("--device", arguments.device != "cpu");
   refuse("--ranks", arguments.ranks > 0 || ranks().count() > 1);
 }
 
@@ -122,6 +125,7 @@ void evaluate(const EvaluateArguments& arguments) {
                                .sink = arguments.sink};
   register_definitions(arguments.definitions);
   if (ran_as_ranks(arguments.ranks)) return;
+  place_models_on(arguments.device, "evaluate");
   const runs::RunFolder folder = runs::RunFolder::open(arguments.run());
   const std::filesystem::path out = place_of(arguments, folder);
   const runs::RunConfig config = runs::load_config(folder.config_path());
@@ -192,6 +196,7 @@ void add_evaluate_command(CLI::App& app) {
   command->add_option("--references", inspection.references, "mean and covariance of other images' features")
       ->type_name("FILE");
   add_harness_options(*command, arguments->harness);
+  add_device_option(*command, arguments->device);
   add_definition_options(*command, arguments->definitions);
   command->callback([arguments] { evaluate(*arguments); });
 }

@@ -10,6 +10,7 @@
 
 #include "cogwheel/cli/commands.h"
 #include "cogwheel/cli/definitions.h"
+#include "cogwheel/cli/verbs/device_option.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/folder_lock.h"
 #include "cogwheel/core/process/shell_word.h"
@@ -23,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct InspectArguments {
-  std::string study, out;
+  std::string study, out, device = "cpu";
   std::optional<std::string> text;  // none: that of the study
   std::vector<std::string> runs, assignments;
   bool overwrite = false;
@@ -35,6 +36,7 @@ std::string command_of(const InspectArguments& arguments) {
   for (const std::string& run : arguments.runs) command += " " + shell_word(run);
   for (const std::string& assignment : arguments.assignments) command += " --set " + shell_word(assignment);
   if (arguments.text) command += " --text " + shell_word(*arguments.text);
+  if (arguments.device != "cpu") command += " --device " + shell_word(arguments.device);
   return command;
 }
 
@@ -57,6 +59,7 @@ void inspect(const InspectArguments& arguments) {
   LabParameters parameters = entry.parameters;
   for (const std::string& assignment : arguments.assignments) parameters.assign(assignment, "--set");
   register_definitions(arguments.definitions);
+  place_models_on(arguments.device, "inspect");
   const fs::path folder = arguments.out.empty() ? runs::new_run_path("inspect-" + entry.name) : fs::path(arguments.out);
   expect_room(folder, inspect::study_kind, arguments.overwrite);
   std::vector<inspect::RunToStudy> runs;
@@ -96,6 +99,7 @@ void add_inspect_command(CLI::App& app) {
   command->add_option("--out", arguments->out, "folder of the result; by default runs/<date-time>-inspect-<name>")
       ->type_name("DIR");
   command->add_flag("--overwrite", arguments->overwrite, "replace the result that --out holds");
+  add_device_option(*command, arguments->device);
   add_definition_options(*command, arguments->definitions);
   command->callback([arguments] { inspect(*arguments); });
 }

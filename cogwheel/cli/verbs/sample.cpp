@@ -14,6 +14,7 @@
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/interrupt.h"
 #include "cogwheel/cli/number_option.h"
+#include "cogwheel/cli/verbs/device_option.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/runs/task_entry.h"
@@ -26,7 +27,7 @@ namespace {
 struct SampleArguments {
   std::string run;
   runs::SampleRequest request;
-  std::string sampler;
+  std::string sampler, device = "cpu";
   Definitions definitions;
   std::vector<CLI::Option*> options;  // those that only some tasks have
 };
@@ -62,6 +63,7 @@ std::optional<std::string> next_line() {
 
 void sample_run(const SampleArguments& arguments) {
   register_definitions(arguments.definitions);
+  place_models_on(arguments.device, "sample");
   const runs::RunFolder folder = runs::RunFolder::open(arguments.run);
   const auto& stop = stop_flag();
   runs::SampleRequest request = arguments.request;
@@ -179,6 +181,7 @@ void add_sample_command(CLI::App& app) {
       "where it goes: handwriting as SVG, else it is printed; images as one .png, into a folder, or .safetensors, else "
       "samples.png of the run",
       "PATH");
+  add_device_option(*command, arguments->device);
   add_definition_options(*command, arguments->definitions);
   command->callback([arguments] { sample_run(*arguments); });
 }

@@ -12,6 +12,7 @@
 #include "cogwheel/cli/definitions.h"
 #include "cogwheel/cli/interrupt.h"
 #include "cogwheel/cli/number_option.h"
+#include "cogwheel/cli/verbs/device_option.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/process/shell_word.h"
@@ -30,7 +31,7 @@ constexpr Range<std::int64_t> ports{0, 65535};
 struct ViewArguments {
   std::vector<std::string> runs;
   std::optional<std::string> text;
-  std::string second_text, out;
+  std::string second_text, out, device = "cpu";
   std::int64_t port = 7341;
   Definitions definitions;
 };
@@ -40,11 +41,13 @@ std::string command_of(const ViewArguments& arguments) {
   for (const std::string& run : arguments.runs) command += " " + shell_word(run);
   if (arguments.text) command += " --text " + shell_word(*arguments.text);
   if (!arguments.second_text.empty()) command += " --second-text " + shell_word(arguments.second_text);
+  if (arguments.device != "cpu") command += " --device " + shell_word(arguments.device);
   return command;
 }
 
 void view(const ViewArguments& arguments) {
   register_definitions(arguments.definitions);
+  place_models_on(arguments.device, "view");
   std::vector<serve::ViewedRun> runs;
   for (const std::string& run : arguments.runs) runs.push_back(serve::ViewedRun::load(run));
   if (runs.size() == 2 && runs[0].name() == runs[1].name())
@@ -93,6 +96,7 @@ void add_view_command(CLI::App& app) {
   add_number(*command, "--port", arguments->port, ports, "of 127.0.0.1; 0: any free one")
       ->default_str(number_text(arguments->port))
       ->type_name("N");
+  add_device_option(*command, arguments->device);
   add_definition_options(*command, arguments->definitions);
   command->callback([arguments] { view(*arguments); });
 }

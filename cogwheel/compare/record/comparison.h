@@ -120,6 +120,7 @@ struct Comparison {
     std::int64_t cores = 0, threads = 0, memory_bytes = 0;
     std::int64_t workers = 0;            // processes that trained at the same time; 0: that of the comparison alone
     std::string device = "cpu";          // where models learned
+    std::string device_name = {};        // what its maker calls it; empty where nobody says
     std::string bfloat16_products = {};  // how attention and layers multiplied them, where they did
   } machine;
   runs::TaskDescription task;

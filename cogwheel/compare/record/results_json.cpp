@@ -111,6 +111,7 @@ static constexpr auto fields(const Comparison::Machine&) {
       runs::field("matrix_products", &Comparison::Machine::matrix_products),
       runs::field("memory_bytes", &Comparison::Machine::memory_bytes),
       runs::field("device", &Comparison::Machine::device),
+      runs::unless_empty("device_name", &Comparison::Machine::device_name),
       runs::unless_empty("bfloat16_products", &Comparison::Machine::bfloat16_products),
       runs::field("system", &Comparison::Machine::system),
   };

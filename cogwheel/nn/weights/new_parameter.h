@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace torch::nn {
@@ -12,10 +13,13 @@ class Module;
 namespace cogwheel::nn {
 
 // Registers a parameter of `owner`: an uninitialised float32 tensor on the device of the innermost PlaceParameters of
-// this thread, on the CPU where there is none. Or the tensor that a TakeParameters gives, which others may be reading:
-// it is registered as it is, with a gradient only if it wants one.
+// this thread, or where there is none on that of place_parameters_by_default. Or the tensor that a TakeParameters
+// gives, which others may be reading: it is registered as it is, with a gradient only if it wants one.
 at::Tensor new_parameter(torch::nn::Module& owner, const std::string& name, at::IntArrayRef sizes);
 at::Device device_of_new_parameters();
+
+// Of every thread, from now on; the CPU until it is called. Before layers are made.
+void place_parameters_by_default(at::Device device);
 
 // While such an object exists, new layers on its thread create their parameters on the device. On at::kMeta they take
 // no memory, which is how the parameters of a model are counted.
@@ -27,7 +31,7 @@ class PlaceParameters {
   PlaceParameters& operator=(const PlaceParameters&) = delete;
 
  private:
-  at::Device before_;
+  std::optional<at::Device> before_;
 };
 
 // While such an object exists, the parameters of new layers on its thread are what `next` gives for their sizes, one

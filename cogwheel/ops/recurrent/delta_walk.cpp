@@ -4,6 +4,7 @@
 #include <ATen/Dispatch.h>
 
 #include "cogwheel/attention/kernels/recurrent/recurrent.h"
+#include "cogwheel/ops/recurrent/delta_walk_launches.h"
 #include "cogwheel/ops/recurrent/recurrent_checks.h"
 #include "cogwheel/ops/recurrent/walk_operator.h"
 #include "cogwheel/ops/support/contiguous_width.h"
@@ -17,6 +18,7 @@ struct DeltaWalkOperator {
   static constexpr const char *name = "delta_walk", *node = "DeltaWalkBackward",
                               *second_node = "DeltaWalkBackwardBackward";
   static void check(const DeltaWalk& walk);
+  static void check_values(const DeltaWalk& walk);
   static std::array<c10::SymInt, 4> sizes_of_states(const DeltaWalk& walk) {
     return {sequences_of(walk), walk.query.sym_size(1), walk.query.sym_size(3), walk.value.sym_size(3)};
   }
@@ -75,10 +77,12 @@ struct HeldDeltaWalk {
   }
 };
 
-Walked DeltaWalkOperator::forward(const DeltaWalk& walk) {
-  check(walk);
+void DeltaWalkOperator::check_values(const DeltaWalk& walk) {
   check_recurrent_values("beta", walk.beta, Values::from_0_to_2);
   if (walk.log_decay) check_recurrent_values("log_decay", *walk.log_decay, Values::at_most_0);
+}
+
+Walked DeltaWalkOperator::forward(const DeltaWalk& walk) {
   const Walked walked = empty_walked<DeltaWalkOperator>(walk);
   AT_DISPATCH_FLOATING_TYPES(walk.query.scalar_type(), "cogwheel::delta_walk", [&] {
     HeldDeltaWalk held;
@@ -92,7 +96,6 @@ Walked DeltaWalkOperator::forward(const DeltaWalk& walk) {
 
 WalkGradients<DeltaWalk> DeltaWalkOperator::backward(const at::Tensor& output_gradient,
                                                      const OptionalTensor& state_gradient, const DeltaWalk& walk) {
-  check(walk);
   WalkGradients<DeltaWalk> gradients = empty_walk_gradients(walk);
   const auto& [of_query, of_key, of_value, of_beta, of_log_decay, of_state] = gradients;
   const at::Tensor of_output = with_contiguous_width(output_gradient),
@@ -118,9 +121,11 @@ WalkGradients<DeltaWalk> DeltaWalkOperator::backward(const at::Tensor& output_gr
 Walked delta_walk(const DeltaWalk& walk) { return call_walk<DeltaWalkOperator>(walk); }
 
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) { define_walk<DeltaWalkOperator>(library); }
-TORCH_LIBRARY_IMPL(cogwheel, CPU, library) { implement_walk_on_cpu<DeltaWalkOperator>(library); }
+TORCH_LIBRARY_IMPL(cogwheel, CPU, library) { implement_walk_with_data<DeltaWalkOperator>(library); }
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { implement_walk_on_meta<DeltaWalkOperator>(library); }
-TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) { implement_walk_on_host<DeltaWalkOperator>(library); }
+TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
+  implement_walk_with_data<DeltaWalkOperator>(library);
+}
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { implement_walk_in_autograd<DeltaWalkOperator>(library); }
 
 }  // namespace cogwheel::ops

@@ -12,11 +12,12 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
+#include <utility>
 
 #include "cogwheel/attention/kernels/recurrent/recurrent.h"
 #include "cogwheel/ops/recurrent/recurrent_checks.h"
+#include "cogwheel/ops/recurrent/walk_launches.h"
 #include "cogwheel/ops/support/bundle.h"
-#include "cogwheel/ops/support/engine_registration.h"
 #include "cogwheel/ops/support/find_operator.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
@@ -85,6 +86,39 @@ GateTensors gates_on_cpu(const at::Tensor& input_, const at::Tensor& forget_, co
   return made;
 }
 
+// By a kernel for GPUs (python/cogwheel/device_kernels/walks).
+GateTensors gates_launched(const at::Tensor& input, const at::Tensor& forget, const OptionalTensor& initial,
+                           const OptionalTensor& cu_seqlens) {
+  constexpr std::int64_t block = 128;
+  const GateTensors made = gates_on_meta(input, forget, initial, cu_seqlens);
+  const auto& [log_decay, weight, least, last, forgotten] = made;
+  WalkLaunches launches(input.unsqueeze(-1), cu_seqlens, 1, 1, block);
+  Launch launch = launches.launch("exponential_gates", launches.sequences() * launches.heads());
+  launch.add("given", input.contiguous());
+  launch.add("kept", forget.contiguous());
+  if (initial) launch.add("initial", initial->contiguous());
+  launch.add("log_decay", log_decay);
+  launch.add("weight", weight);
+  launch.add("least", least);
+  launch.add("last", last);
+  launch.add("forgotten", forgotten);
+  launch.add_constant("TOKENS", block);
+  launches.then(std::move(launch));
+  launches.run();
+  return made;
+}
+
+GateTensors gates_with_data(const at::Tensor& input, const at::Tensor& forget, const OptionalTensor& initial,
+                            const OptionalTensor& cu_seqlens) {
+  if (walks_are_launched(input)) return gates_launched(input, forget, initial, cu_seqlens);
+  const at::Device device = input.device();
+  if (device.is_cpu()) return gates_on_cpu(input, forget, initial, cu_seqlens);
+  const auto on_host = [](const OptionalTensor& tensor) {
+    return tensor ? OptionalTensor(tensor->cpu()) : std::nullopt;
+  };
+  return on_device(gates_on_cpu(input.cpu(), forget.cpu(), on_host(initial), on_host(cu_seqlens)), device);
+}
+
 GateTensors call_gates(const at::Tensor& input, const at::Tensor& forget, const OptionalTensor& initial,
                        const OptionalTensor& cu_seqlens) {
   static const auto handle = find_operator<decltype(gates_on_cpu)>("cogwheel::exponential_gates");
@@ -142,9 +176,9 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
       "exponential_gates(Tensor input, Tensor forget, Tensor? initial, Tensor? cu_seqlens) -> "
       "(Tensor log_decay, Tensor weight, Tensor least, Tensor last, Tensor forgotten)");
 }
-TORCH_LIBRARY_IMPL(cogwheel, CPU, library) { library.impl("exponential_gates", gates_on_cpu); }
+TORCH_LIBRARY_IMPL(cogwheel, CPU, library) { library.impl("exponential_gates", gates_with_data); }
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { library.impl("exponential_gates", gates_on_meta); }
-TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) { implement_on_host(library, "exponential_gates"); }
+TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) { library.impl("exponential_gates", gates_with_data); }
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { library.impl("exponential_gates", recorded_gates); }
 
 }  // namespace cogwheel::ops

@@ -4,7 +4,9 @@
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/where.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -12,7 +14,6 @@
 
 #include "cogwheel/ops/recurrent/recurrent_checks.h"
 #include "cogwheel/ops/support/bundle.h"
-#include "cogwheel/ops/support/engine_registration.h"
 #include "cogwheel/ops/support/find_operator.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
@@ -61,6 +62,30 @@ at::Tensor normalized_cpu(const at::Tensor& sums_, const OptionalTensor& least_)
     });
   });
   return output;
+}
+
+// On devices that have no loops of ours: what each row is divided by, [..., 1].
+at::Tensor denominator_of(const at::Tensor& sums, const OptionalTensor& least) {
+  const at::Tensor total = sums.narrow_symint(-1, sums.sym_size(-1) - 1, 1);
+  if (!least) return total;
+  const at::Tensor size = total.abs(), bound = least->unsqueeze(-1);
+  return at::where(size.lt(bound), bound, size);
+}
+at::Tensor normalized_by_quotients(const at::Tensor& sums, const OptionalTensor& least) {
+  const at::Tensor total = denominator_of(sums, least);
+  return (sums.narrow_symint(-1, 0, sums.sym_size(-1) - 1) / total).masked_fill(total.eq(0), 0).contiguous();
+}
+at::Tensor normalized_back_by_quotients(const at::Tensor& gradient, const at::Tensor& sums,
+                                        const OptionalTensor& least) {
+  const c10::SymInt width = gradient.sym_size(-1);
+  const at::Tensor total = denominator_of(sums, least);
+  const at::Tensor of_numbers = (gradient / total).masked_fill(total.eq(0), 0);
+  at::Tensor of_total = (of_numbers * sums.narrow_symint(-1, 0, width)).sum(-1, true).div(total).neg();
+  if (least) {
+    const at::Tensor last = sums.narrow_symint(-1, width, 1);
+    of_total = at::where(last.lt(0), of_total.neg(), of_total).masked_fill(last.abs().lt(least->unsqueeze(-1)), 0);
+  }
+  return at::cat({of_numbers, of_total.masked_fill(total.eq(0), 0)}, -1);
 }
 
 at::Tensor normalized_meta(const at::Tensor& sums, const OptionalTensor&) {
@@ -142,6 +167,8 @@ at::Tensor elu_cpu(const at::Tensor& x) {
   return to;
 }
 
+at::Tensor elu_by_parts(const at::Tensor& x) { return (x.clamp_max(0).exp() + at::where(x.gt(0), x, 0)).contiguous(); }
+
 at::Tensor elu_meta(const at::Tensor& x) { return at::empty_symint(x.sym_sizes(), x.options()); }
 
 // The derivative is 1 above 0, and exp(x) = φ below: the lesser of φ and 1.
@@ -191,9 +218,9 @@ TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
-  implement_on_host(library, "normalized_sums");
-  implement_on_host(library, "normalized_sums_backward");
-  implement_on_host(library, "elu_plus_one");
+  library.impl("normalized_sums", normalized_by_quotients);
+  library.impl("normalized_sums_backward", normalized_back_by_quotients);
+  library.impl("elu_plus_one", elu_by_parts);
 }
 
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {

@@ -9,6 +9,7 @@
 
 #include "cogwheel/attention/kernels/recurrent/state_space.h"
 #include "cogwheel/ops/recurrent/recurrent_checks.h"
+#include "cogwheel/ops/recurrent/state_space_launches.h"
 #include "cogwheel/ops/recurrent/walk_operator.h"
 #include "cogwheel/ops/support/contiguous_width.h"
 #include "cogwheel/ops/support/executor.h"
@@ -22,6 +23,7 @@ struct StateSpaceOperator {
   static constexpr const char *name = "state_space", *node = "StateSpaceBackward",
                               *second_node = "StateSpaceBackwardBackward";
   static void check(const StateSpace& space);
+  static void check_values(const StateSpace& space);
   static std::array<c10::SymInt, 4> sizes_of_states(const StateSpace& space) {
     return {sequences_of(space), space.value.sym_size(1), space.a.sym_size(-2), space.a.sym_size(-1)};
   }
@@ -98,10 +100,12 @@ struct HeldSpace {
   }
 };
 
-Walked StateSpaceOperator::forward(const StateSpace& space) {
-  check(space);
+void StateSpaceOperator::check_values(const StateSpace& space) {
   check_recurrent_values("delta", space.delta, Values::at_least_0);
   check_recurrent_values("a", space.a, Values::below_0);
+}
+
+Walked StateSpaceOperator::forward(const StateSpace& space) {
   const Walked outputs = empty_walked<StateSpaceOperator>(space);
   AT_DISPATCH_FLOATING_TYPES(space.value.scalar_type(), "cogwheel::state_space", [&] {
     const HeldSpace<scalar_t> held(space);
@@ -125,7 +129,6 @@ at::Tensor over_sequences(const at::Tensor& each, const at::Tensor& given) {
 
 WalkGradients<StateSpace> StateSpaceOperator::backward(const at::Tensor& output_gradient,
                                                        const OptionalTensor& state_gradient, const StateSpace& space) {
-  check(space);
   WalkGradients<StateSpace> gradients = empty_walk_gradients(space);
   auto& [of_value, of_delta, of_a, of_query, of_key, of_b, of_c, of_skip, of_state] = gradients;
   const bool selective = is_selective(space);
@@ -179,10 +182,10 @@ at::Tensor like_a_query(const at::Tensor& value, const at::Tensor& a) {
 Walked state_space(const StateSpace& space) { return call_walk<StateSpaceOperator>(space); }
 
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) { define_walk<StateSpaceOperator>(library); }
-TORCH_LIBRARY_IMPL(cogwheel, CPU, library) { implement_walk_on_cpu<StateSpaceOperator>(library); }
+TORCH_LIBRARY_IMPL(cogwheel, CPU, library) { implement_walk_with_data<StateSpaceOperator>(library); }
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { implement_walk_on_meta<StateSpaceOperator>(library); }
 TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
-  implement_walk_on_host<StateSpaceOperator>(library);
+  implement_walk_with_data<StateSpaceOperator>(library);
 }
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { implement_walk_in_autograd<StateSpaceOperator>(library); }
 

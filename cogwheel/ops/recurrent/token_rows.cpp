@@ -14,7 +14,6 @@
 
 #include "cogwheel/ops/recurrent/recurrent_checks.h"
 #include "cogwheel/ops/support/contiguous_width.h"
-#include "cogwheel/ops/support/engine_registration.h"
 #include "cogwheel/ops/support/find_operator.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
@@ -106,6 +105,25 @@ WeightedGradients weighted_back_on_cpu(const at::Tensor& gradient_, const at::Te
   return made;
 }
 
+// On devices that have no loops of ours; in the memory that shapes without data promise.
+at::Tensor weighted_by_products(const at::Tensor& rows, const at::Tensor& weights) {
+  return (rows * weights.unsqueeze(-1)).contiguous();
+}
+WeightedGradients weighted_back_by_products(const at::Tensor& gradient, const at::Tensor& rows,
+                                            const at::Tensor& weights) {
+  return {(gradient * weights.unsqueeze(-1)).contiguous(), (gradient * rows).sum(-1).contiguous()};
+}
+at::Tensor turned_by_products(const at::Tensor& rows, const at::Tensor& cosines, const at::Tensor& sines, bool relu) {
+  const at::Tensor mapped = relu ? rows.relu() : rows;
+  return at::cat({mapped * cosines.unsqueeze(-1), mapped * sines.unsqueeze(-1)}, -1);
+}
+at::Tensor turned_back_by_products(const at::Tensor& gradient, const at::Tensor& rows, const at::Tensor& cosines,
+                                   const at::Tensor& sines, bool relu) {
+  const std::vector<at::Tensor> halves = gradient.chunk(2, -1);
+  const at::Tensor sum = halves[0] * cosines.unsqueeze(-1) + halves[1] * sines.unsqueeze(-1);
+  return (relu ? sum.masked_fill(rows.le(0), 0) : sum).contiguous();
+}
+
 WeightedGradients weighted_back(const at::Tensor& gradient, const at::Tensor& rows, const at::Tensor& weights) {
   static const auto handle = find_operator<decltype(weighted_back)>("cogwheel::weighted_rows_backward");
   return handle.call(gradient, rows, weights);
@@ -119,14 +137,14 @@ at::Tensor weighted_in_autograd(const at::Tensor& rows, const at::Tensor& weight
     made = weighted_rows(rows, weights);
   }
   if (needs_record({rows, weights}))
-    record_saving("WeightedRowsBackward", {rows, weights}, {made},
-                  {.inputs = {rows, weights}, .outputs = {}, .constants = {}},
-                  [](const variable_list& given, const variable_list&, const variable_list& gradients) {
-                    if (needs_record({gradients[0], given[0], given[1]}))
-                      return variable_list{gradients[0] * given[1].unsqueeze(-1), (gradients[0] * given[0]).sum(-1)};
-                    const auto [of_rows, of_weights] = weighted_back(gradients[0], given[0], given[1]);
-                    return variable_list{of_rows, of_weights};
-                  });
+    record_saving(
+        "WeightedRowsBackward", {rows, weights}, {made}, {.inputs = {rows, weights}, .outputs = {}, .constants = {}},
+        [](const variable_list& given, const variable_list&, const variable_list& gradients) {
+          const bool again = needs_record({gradients[0], given[0], given[1]});
+          const auto [of_rows, of_weights] = again ? weighted_back_by_products(gradients[0], given[0], given[1])
+                                                   : weighted_back(gradients[0], given[0], given[1]);
+          return variable_list{of_rows, of_weights};
+        });
   return made;
 }
 
@@ -191,10 +209,7 @@ at::Tensor turned_back(const at::Tensor& gradient, const at::Tensor& rows, const
 at::Tensor turned_in_autograd(const at::Tensor& rows, const at::Tensor& cosines, const at::Tensor& sines, bool relu) {
   if (has_tangent({rows, cosines, sines})) refuse_recurrent_derivative("a tangent");
   // Angles are numbers of the law, and seldom learned.
-  if (needs_record({cosines, sines})) {
-    const at::Tensor mapped = relu ? rows.relu() : rows;
-    return at::cat({mapped * cosines.unsqueeze(-1), mapped * sines.unsqueeze(-1)}, -1);
-  }
+  if (needs_record({cosines, sines})) return turned_by_products(rows, cosines, sines, relu);
   at::Tensor made;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
@@ -204,11 +219,8 @@ at::Tensor turned_in_autograd(const at::Tensor& rows, const at::Tensor& cosines,
     record_saving("TurnedRowsBackward", {rows}, {made},
                   {.inputs = {rows}, .outputs = {}, .constants = {cosines, sines}},
                   [relu](const variable_list& given, const variable_list& angles, const variable_list& gradients) {
-                    if (needs_record({gradients[0]})) {
-                      const std::vector<at::Tensor> halves = gradients[0].chunk(2, -1);
-                      const at::Tensor sum = halves[0] * angles[0].unsqueeze(-1) + halves[1] * angles[1].unsqueeze(-1);
-                      return variable_list{relu ? sum.masked_fill(given[0].le(0), 0) : sum};
-                    }
+                    if (needs_record({gradients[0]}))
+                      return variable_list{turned_back_by_products(gradients[0], given[0], angles[0], angles[1], relu)};
                     return variable_list{turned_back(gradients[0], given[0], angles[0], angles[1], relu)};
                   });
   return made;
@@ -288,8 +300,10 @@ TORCH_LIBRARY_IMPL(cogwheel, Meta, library) {
 }
 TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
   library.impl("projected_rows", projected_by_product);
-  for (const char* name : {"weighted_rows", "weighted_rows_backward", "turned_rows", "turned_rows_backward"})
-    implement_on_host(library, name);
+  library.impl("weighted_rows", weighted_by_products);
+  library.impl("weighted_rows_backward", weighted_back_by_products);
+  library.impl("turned_rows", turned_by_products);
+  library.impl("turned_rows_backward", turned_back_by_products);
 }
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) {
   library.impl("projected_rows", projected_in_autograd);

@@ -8,6 +8,7 @@
 
 #include "cogwheel/attention/kernels/recurrent/recurrent.h"
 #include "cogwheel/ops/recurrent/recurrent_checks.h"
+#include "cogwheel/ops/recurrent/token_walk_launches.h"
 #include "cogwheel/ops/recurrent/walk_operator.h"
 #include "cogwheel/ops/support/contiguous_width.h"
 #include "cogwheel/ops/support/executor.h"
@@ -20,6 +21,7 @@ struct TokenWalkOperator {
   static constexpr const char *name = "token_walk", *node = "TokenWalkBackward",
                               *second_node = "TokenWalkBackwardBackward";
   static void check(const TokenWalk& walk);
+  static void check_values(const TokenWalk& walk);
   static std::array<c10::SymInt, 4> sizes_of_states(const TokenWalk& walk) {
     return {sequences_of(walk), walk.query.sym_size(1), walk.query.sym_size(3),
             walk.value.sym_size(3) + (walk.counts ? 1 : 0)};
@@ -112,9 +114,7 @@ struct HeldProblem {
   }
 };
 
-// The values that a walk on the host can see.
-void check_walk_values(const TokenWalk& walk) {
-  TokenWalkOperator::check(walk);
+void TokenWalkOperator::check_values(const TokenWalk& walk) {
   if (walk.gate) {
     if (transition_of(walk) == Transition::constant)
       check_recurrent_values("decay", *walk.gate, Values::above_0_to_1);
@@ -125,7 +125,6 @@ void check_walk_values(const TokenWalk& walk) {
 }
 
 Walked TokenWalkOperator::forward(const TokenWalk& walk) {
-  check_walk_values(walk);
   const Walked walked = empty_walked<TokenWalkOperator>(walk);
   AT_DISPATCH_FLOATING_TYPES(walk.query.scalar_type(), "cogwheel::token_walk", [&] {
     const HeldProblem<scalar_t> held(walk);
@@ -139,7 +138,6 @@ Walked TokenWalkOperator::forward(const TokenWalk& walk) {
 
 WalkGradients<TokenWalk> TokenWalkOperator::backward(const at::Tensor& output_gradient,
                                                      const OptionalTensor& state_gradient, const TokenWalk& walk) {
-  check(walk);
   WalkGradients<TokenWalk> gradients = empty_walk_gradients(walk);
   auto& [of_query, of_key, of_value, of_gate, of_value_gate, of_state] = gradients;
   const Transition transition = transition_of(walk);
@@ -176,9 +174,11 @@ WalkGradients<TokenWalk> TokenWalkOperator::backward(const at::Tensor& output_gr
 Walked token_walk(const TokenWalk& walk) { return call_walk<TokenWalkOperator>(walk); }
 
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) { define_walk<TokenWalkOperator>(library); }
-TORCH_LIBRARY_IMPL(cogwheel, CPU, library) { implement_walk_on_cpu<TokenWalkOperator>(library); }
+TORCH_LIBRARY_IMPL(cogwheel, CPU, library) { implement_walk_with_data<TokenWalkOperator>(library); }
 TORCH_LIBRARY_IMPL(cogwheel, Meta, library) { implement_walk_on_meta<TokenWalkOperator>(library); }
-TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) { implement_walk_on_host<TokenWalkOperator>(library); }
+TORCH_LIBRARY_IMPL(cogwheel, CompositeExplicitAutograd, library) {
+  implement_walk_with_data<TokenWalkOperator>(library);
+}
 TORCH_LIBRARY_IMPL(cogwheel, Autograd, library) { implement_walk_in_autograd<TokenWalkOperator>(library); }
 
 }  // namespace cogwheel::ops

@@ -6,9 +6,13 @@
 //
 //   Walk, name ("token_walk"), node and second_node, the names of its nodes in autograd
 //   check(walk)                              sizes, dtypes and devices
+//   check_values(walk)                       of gates that lie on the host
 //   sizes_of_states(walk)
-//   forward(walk)                            on the CPU, → Walked
-//   backward(of_output, of_states, walk)     on the CPU, → WalkGradients<Walk>
+//   forward(walk)                            by the CPU's engine, → Walked
+//   backward(of_output, of_states, walk)     by the CPU's engine, → WalkGradients<Walk>
+//
+// All of them of what has been checked. is_launched(walk), launched(walk) and launched_back(of_output, of_states, walk)
+// are the same by kernels for GPUs, for a walk that those serve.
 #pragma once
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
@@ -23,8 +27,8 @@
 
 #include "cogwheel/attention/kernels/heads_view.h"
 #include "cogwheel/ops/recurrent/recurrent_checks.h"
+#include "cogwheel/ops/recurrent/walk_launches.h"
 #include "cogwheel/ops/support/bundle.h"
-#include "cogwheel/ops/support/engine_registration.h"
 #include "cogwheel/ops/support/find_operator.h"
 #include "cogwheel/ops/support/recorded_node.h"
 
@@ -143,6 +147,39 @@ WalkGradients<typename Operator::Walk> walk_back_on_meta(const at::Tensor&, cons
   return empty_walk_gradients(walk);
 }
 
+// A walk on the host, its results on the device.
+template <class Walk>
+Walk on_host(const Walk& walk) {
+  variable_list tensors = walk_tensors::list(walk);
+  for (at::Tensor& each : tensors)
+    if (each.defined()) each = each.cpu();
+  return walk_tensors::replaced(walk, tensors, walk.cu_seqlens ? walk.cu_seqlens->cpu() : at::Tensor());
+}
+template <class Operator>
+Walked walk_with_data(const typename Operator::Walk& walk) {
+  Operator::check(walk);
+  if (!cpu_tensors_are_launched()) Operator::check_values(walk);  // else nothing is computed that they may come from
+  if (is_launched(walk)) return launched(walk);
+  const at::Device device = walk.value.device();
+  if (device.is_cpu()) return Operator::forward(walk);
+  const typename Operator::Walk there = on_host(walk);
+  Operator::check(there);  // and the numbers, which can be seen now
+  Operator::check_values(there);
+  return on_device(Operator::forward(there), device);
+}
+template <class Operator>
+WalkGradients<typename Operator::Walk> walk_back_with_data(const at::Tensor& of_output, const OptionalTensor& of_states,
+                                                           const typename Operator::Walk& walk) {
+  Operator::check(walk);
+  if (is_launched(walk)) return launched_back(of_output, of_states, walk);
+  const at::Device device = walk.value.device();
+  if (device.is_cpu()) return Operator::backward(of_output, of_states, walk);
+  const OptionalTensor host_states = of_states ? OptionalTensor(of_states->cpu()) : std::nullopt;
+  const typename Operator::Walk there = on_host(walk);
+  Operator::check(there);
+  return on_device(Operator::backward(of_output.cpu(), host_states, there), device);
+}
+
 // By the dispatcher.
 template <class Operator>
 Walked call_walk(const typename Operator::Walk& walk) {
@@ -227,17 +264,13 @@ void implement_walk(torch::Library& library, const std::string& name) {
   library.impl((name + "_backward").c_str(), Unbundled<backward>::call);
 }
 template <class Operator>
-void implement_walk_on_cpu(torch::Library& library) {
-  implement_walk<&Operator::forward, &Operator::backward>(library, Operator::name);
-}
-template <class Operator>
 void implement_walk_on_meta(torch::Library& library) {
   implement_walk<walk_on_meta<Operator>, walk_back_on_meta<Operator>>(library, Operator::name);
 }
+// Of the CPU, and of any other device.
 template <class Operator>
-void implement_walk_on_host(torch::Library& library) {
-  implement_on_host(library, Operator::name);
-  implement_on_host(library, (std::string(Operator::name) + "_backward").c_str());
+void implement_walk_with_data(torch::Library& library) {
+  implement_walk<walk_with_data<Operator>, walk_back_with_data<Operator>>(library, Operator::name);
 }
 template <class Operator>
 void implement_walk_in_autograd(torch::Library& library) {

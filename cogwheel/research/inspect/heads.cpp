@@ -50,10 +50,10 @@ std::map<std::int64_t, at::Tensor> maps_of(const StudiedRun& run, std::int64_t t
 // Shares of the weights of queries that see two keys or more, in equal bins of [−1, 1].
 std::vector<double> shares_of_weights(const at::Tensor& maps, std::int64_t bins) {
   const std::int64_t tokens = maps.size(-1);
-  const at::Tensor visible = at::ones({tokens, tokens}, at::kBool).tril();
+  const at::Tensor visible = at::ones({tokens, tokens}, maps.options().dtype(at::kBool)).tril();
   visible[0].fill_(false);
   const at::Tensor weights = maps.masked_select(visible).clamp(-1, 1);
-  const at::Tensor counts = at::histc(weights, bins, -1, 1) / static_cast<double>(weights.numel());
+  const at::Tensor counts = at::histc(weights, bins, -1, 1).cpu() / static_cast<double>(weights.numel());
   return {counts.const_data_ptr<double>(), counts.const_data_ptr<double>() + bins};
 }
 

@@ -54,12 +54,12 @@ Observed observe(tasks::language::LanguageModelImpl& model, const interpret::Ioi
   Observed seen;
   nn::Hooks hooks;
   hooks.read(nn::HookPlace::pattern, [&](const nn::HookPoint& at, const at::Tensor& value) {
-    seen.weights[at.layer] = interpret::at_end(value.transpose(1, 2), drawn.clean.end).to(at::kDouble);
+    seen.weights[at.layer] = interpret::at_end(value.transpose(1, 2), drawn.clean.end).to(at::kCPU, at::kDouble);
   });
   hooks.read(nn::HookPlace::result, [&](const nn::HookPoint& at, const at::Tensor& value) {
-    seen.written[at.layer] = interpret::at_end(value, drawn.clean.end).to(at::kDouble);
+    seen.written[at.layer] = interpret::at_end(value, drawn.clean.end).to(at::kCPU, at::kDouble);
   });
-  const at::Tensor logits = model.forward(drawn.clean.tokens, {.hooks = &hooks});
+  const at::Tensor logits = model.forward(drawn.clean.tokens, {.hooks = &hooks}).cpu();
   seen.accuracy = (interpret::at_end(logits, drawn.clean.end).argmax(-1) == drawn.clean.answer)
                       .to(at::kDouble)
                       .mean()
@@ -72,7 +72,7 @@ HeadAtEnd head_at_end(const tasks::language::LanguageModelImpl& model, const int
                       const Observed& seen, std::int64_t layer, std::int64_t head) {
   HeadAtEnd found;
   const at::Tensor weights = seen.weights.at(layer).select(1, head), written = seen.written.at(layer).select(1, head);
-  const at::Tensor unembedding = model.unembedding().detach().to(at::kDouble);
+  const at::Tensor unembedding = model.unembedding().detach().to(at::kCPU, at::kDouble);
   for (std::size_t row = 0; row < drawn.prompts.size(); ++row) {
     const tasks::synthetic::IoiPrompt& prompt = drawn.prompts[row];
     const auto at_row = static_cast<std::int64_t>(row);

@@ -84,7 +84,9 @@ Losses losses_of(const StudiedRun& run, std::int64_t multiple, std::int64_t toke
   for (std::int64_t text = 0; text < found.texts; ++text) {
     const at::Tensor logits = longer->forward(windows.inputs.narrow(0, text, 1))[0];
     const at::Tensor losses =
-        at::cross_entropy_loss(logits, windows.targets[text], {}, at::Reduction::None).to(at::kDouble).contiguous();
+        at::cross_entropy_loss(logits, windows.targets[text].to(logits.device()), {}, at::Reduction::None)
+            .to(at::kCPU, at::kDouble)
+            .contiguous();
     for (std::size_t place = 0; place < found.by_position.size(); ++place)
       found.by_position[place] += losses.const_data_ptr<double>()[place] / static_cast<double>(found.texts);
   }

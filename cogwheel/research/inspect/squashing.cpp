@@ -92,7 +92,7 @@ struct SquashedRun {
 };
 
 std::vector<double> numbers_of(const at::Tensor& values) {
-  const at::Tensor dense = values.to(at::kDouble).contiguous();
+  const at::Tensor dense = values.to(at::kCPU, at::kDouble).contiguous();
   const auto* const first = dense.const_data_ptr<double>();
   return {first, first + dense.numel()};
 }

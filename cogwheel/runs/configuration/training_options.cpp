@@ -8,6 +8,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
+#include "cogwheel/nn/weights/device_name.h"
 
 namespace cogwheel::runs {
 
@@ -62,15 +63,7 @@ void check(const TrainingOptions& options) {
   expect("clip", options.clip, not_negative);
   expect("ema", options.ema, moment);
   expect_name("precision", options.precision, {"fp32", "bf16"});
-  const bool has_index = options.device.find(':') != std::string::npos;
-  const std::string kind = options.device.substr(0, options.device.find(':'));
-  const std::string index = has_index ? options.device.substr(kind.size() + 1) : "0";
-  const bool is_number =
-      !index.empty() && index.size() <= 2 && index.find_first_not_of("0123456789") == std::string::npos;
-  const std::vector<std::string> devices{"cpu", "cuda", "mps", "xpu"};
-  if (std::find(devices.begin(), devices.end(), kind) == devices.end() || !is_number)
-    throw UsageError(expected_got(
-        "training.device", expected_names(kind, devices) + ", with a number as in cuda:1 or without", options.device));
+  nn::expect_device_name("training.device", options.device);
   expect("report_every", options.report_every, steps_range);
   expect("evaluate_every", options.evaluate_every, every);
   expect("curve_tokens", options.curve_tokens, Range<std::int64_t>{0, std::int64_t{1} << 40});

@@ -18,6 +18,7 @@
 #include "cogwheel/nn/dropout.h"
 #include "cogwheel/nn/recomputed_blocks.h"
 #include "cogwheel/nn/transformer_block.h"
+#include "cogwheel/nn/weights/device_name.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/ops/support/engine.h"
@@ -60,15 +61,7 @@ RunConfig configuration(const ModelOptions& model, const TrainingOptions& traini
 
 at::Device device_of(const TrainingOptions& options) {
   check(options);
-  const at::Device device(options.device);
-  if (device.is_cpu()) return device;
-  try {
-    at::empty({1}, device);
-  } catch (const c10::Error&) {
-    throw UsageError(expected_got("training.device", "a device that this machine and its PyTorch have, such as cpu",
-                                  options.device));
-  }
-  return device;
+  return nn::device_named("training.device", options.device);
 }
 
 std::shared_ptr<torch::nn::Module> trainable_model(const RunConfig& config) {

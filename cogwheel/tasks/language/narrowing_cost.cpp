@@ -27,7 +27,8 @@ struct Losses {
 };
 
 Losses losses_of(const at::Tensor& logits, const at::Tensor& targets) {
-  const at::Tensor rows = logits.flatten(0, 1).to(at::kFloat), told = (targets.flatten() != ignored_target).nonzero();
+  const at::Tensor rows = logits.flatten(0, 1).to(at::kCPU, at::kFloat),
+                   told = (targets.flatten() != ignored_target).nonzero();
   const at::Tensor read = rows.index_select(0, told.flatten());
   return {at::cross_entropy_loss(read, targets.flatten().index_select(0, told.flatten()), {}, at::Reduction::Sum)
               .item<double>(),

@@ -10,6 +10,12 @@ def fill(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
 
     if not arguments.target.startswith("sm_"):
         parser.error(f"--for: expected a device of NVIDIA with --fill, got {arguments.target}")
+    from cogwheel.device_kernels import laws
+
+    if arguments.mechanism in laws.names():
+        made = laws.fill(arguments.mechanism, arguments.head_dim, arguments.target)
+        print(f"{made} kernels of {arguments.mechanism} for {arguments.target} in the cache")
+        return 0
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[arguments.dtype]
     try:
         made = torch.ops.cogwheel.fill_kernel_cache(arguments.mechanism, dtype, arguments.head_dim, int(arguments.target.removeprefix("sm_")))
@@ -19,13 +25,18 @@ def fill(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     return 0
 
 
+def show(found) -> None:
+    stack = "not known" if found.stack_bytes is None else f"{found.stack_bytes} B"
+    print(f"{found.kernel:18}{found.shared_bytes / 1024:10.1f} KiB{stack:>19}{found.products:10}")
+
+
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m cogwheel.device_kernels", description=__doc__)
-    parser.add_argument("--mechanism", default="softmax", help="a mechanism that is a function of scores (softmax)")
+    parser.add_argument("--mechanism", default="softmax", help="a mechanism that is a function of scores, or has a state (softmax)")
     parser.add_argument("--for", dest="target", default="sm_90", help="sm_80, sm_89, sm_90, sm_100 or gfx942 (sm_90)")
     parser.add_argument("--head-dim", type=int, default=64, help="width of queries, keys and values, up to 256 (64)")
     parser.add_argument("--dtype", choices=["bf16", "fp16", "fp32"], default="bf16")
-    parser.add_argument("--fill", action="store_true", help="compile what full and causal calls launch into the cache, as the first calls on that device would")
+    parser.add_argument("--fill", action="store_true", help="compile what full and causal calls, or training and a step of decoding, launch into the cache, as the first calls on that device would")
     parser.add_argument("--assembly", metavar="KERNEL", help="print the assembly of that kernel instead")
     arguments = parser.parse_args(words)
     if os.environ.get("TRITON_INTERPRET") == "1":
@@ -42,9 +53,17 @@ def main(words: list[str] | None = None) -> int:
         parser.error(f"--head-dim: expected 8 to 256, got {arguments.head_dim}")
     if arguments.fill:
         return fill(parser, arguments)
+    from cogwheel.device_kernels import laws
+
     kernels = KERNELS if arguments.assembly is None else [arguments.assembly]
     if arguments.assembly is None:
         print(f"{'kernel':18}{'shared memory':>14}{'stack of a thread':>19}{'products':>10}")
+    if arguments.mechanism in laws.names():
+        if not arguments.target.startswith("sm_"):
+            parser.error(f"--for: expected a device of NVIDIA for a mechanism with a state, got {arguments.target}")
+        for found in laws.compiled(arguments.mechanism, arguments.head_dim, arguments.target):
+            show(found)
+        return 0
     for kernel in kernels:
         try:
             found = compiled(arguments.mechanism, kernel, arguments.target, dtype=arguments.dtype, head_dim=arguments.head_dim)
@@ -53,8 +72,7 @@ def main(words: list[str] | None = None) -> int:
         if arguments.assembly is not None:
             print(found.assembly)
         else:
-            stack = "not known" if found.stack_bytes is None else f"{found.stack_bytes} B"
-            print(f"{kernel:18}{found.shared_bytes / 1024:10.1f} KiB{stack:>19}{found.products:10}")
+            show(found)
     return 0
 
 

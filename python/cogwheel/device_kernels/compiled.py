@@ -39,25 +39,29 @@ MODIFIED = ("forward", "decode", "backward_queries", "backward_keys", "weights",
 @dataclasses.dataclass(frozen=True)
 class Compiled:
     kernel: str
-    assembly: str  # PTX, or AMD's
+    assembly: str  # PTX, AMD's, or what NVIDIA's tool makes of an image
     shared_bytes: int
     stack_bytes: int | None  # of a thread: what its registers did not hold; None where no tool says it
 
     @property
     def products(self) -> int:
         """How many instructions of tensor cores there are."""
-        return sum(self.assembly.count(each) for each in ("mma.sync", "wgmma.mma_async", "tcgen05.mma", "v_mfma"))
+        return sum(self.assembly.count(each) for each in ("mma.sync", "wgmma.mma_async", "tcgen05.mma", "v_mfma", " HMMA.", "HGMMA.", " UTCHMMA"))
 
 
 TARGETS = {f"sm_{capability}": GPUTarget("cuda", capability, 32) for capability in (80, 89, 90, 100)} | {"gfx942": GPUTarget("hip", "gfx942", 64)}
 
 
-def _stack_bytes(cubin: bytes) -> int:
-    tool = pathlib.Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+def nvidia_tool(name: str) -> pathlib.Path:
+    """Of Triton's package."""
+    return pathlib.Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / name
+
+
+def stack_bytes(cubin: bytes) -> int:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        said = subprocess.run([tool, "--dump-resource-usage", file.name], capture_output=True, text=True, check=True).stdout
+        said = subprocess.run([nvidia_tool("cuobjdump"), "--dump-resource-usage", file.name], capture_output=True, text=True, check=True).stdout
     [line] = [each for each in said.splitlines() if "STACK:" in each]
     return int(line.split("STACK:")[1].split()[0])
 
@@ -86,4 +90,4 @@ def compiled(
     options = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
     made = triton.compile(source_of(function, types, constants, aligned), target=TARGETS[target], options=options)
     cubin = made.asm.get("cubin")
-    return Compiled(kernel, made.asm.get("ptx") or made.asm["amdgcn"], made.metadata.shared, _stack_bytes(cubin) if cubin else None)
+    return Compiled(kernel, made.asm.get("ptx") or made.asm["amdgcn"], made.metadata.shared, stack_bytes(cubin) if cubin else None)

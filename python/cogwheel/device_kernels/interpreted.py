@@ -16,7 +16,7 @@ _ONE_AT_A_TIME = threading.Lock()
 def launch(
     mechanism: str, kernel: str, programs: int, names: list[str], tensors: list[Tensor], integers: list[int], numbers: list[float], constants: list[int]
 ) -> None:
-    """`cogwheel::interpret` (cogwheel/ops/pairwise/engines/triton): `names` are those of the tensors, integers, numbers and constants, in this
+    """`cogwheel::interpret` (cogwheel/ops/launch/launch.cpp): `names` are those of the tensors, integers, numbers and constants, in this
     order."""
     given = [*tensors, *integers, *numbers, *(tl.constexpr(each) for each in constants)]
     run(kernel_of(mechanism, kernel), programs, dict(zip(names, given, strict=True)))

@@ -77,6 +77,17 @@ def product(a, b, sum):
 
 
 @jit
+def product_in_parts(a, b, sum):
+    """sum + a·b of float32 by tensor cores: each number is the sum of two that TF32 holds, whose smallest product is left out, 2⁻²² of the largest. What is not
+    finite becomes NaN."""
+    if INTERPRETED:
+        sum = tl.dot(a, b, sum, input_precision="ieee")
+    else:
+        sum = tl.dot(a, b, sum, input_precision="tf32x3")
+    return sum
+
+
+@jit
 def rounded(x, dtype: tl.constexpr):
     """float32 in another dtype. Interpreted, to nearest even by its bits where that is bfloat16, because the interpreter truncates."""
     if INTERPRETED and dtype == tl.bfloat16:

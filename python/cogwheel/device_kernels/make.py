@@ -39,15 +39,25 @@ def main(folder: str, target: str) -> None:
 
 def _fingerprint() -> str:
     """As cogwheel/attention/device/CMakeLists.txt makes it of these files."""
-    files = sorted(pathlib.Path(__file__).parent.glob("*.py"))
+    files = sorted(pathlib.Path(__file__).parent.rglob("*.py"), key=str)
     return hashlib.sha256("".join(hashlib.sha256(file.read_bytes()).hexdigest() for file in files).encode()).hexdigest()
+
+
+def _in_one_line(error: BaseException) -> str:
+    """What it began with, without the lines of source around it."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _compiled(source: triton.compiler.ASTSource, words: dict[str, str]) -> triton.compiler.CompiledKernel:
     """With fewer stages, which hold fewer tiles at once, where a device has too little shared memory."""
     device = GPUTarget("cuda", int(words["target"].removeprefix("sm_")), 32)
     for stages in range(int(words["stages"]), 0, -1):
-        made = triton.compile(source, target=device, options={"num_warps": int(words["warps"]), "num_stages": stages, "enable_fp_fusion": True})
+        try:
+            made = triton.compile(source, target=device, options={"num_warps": int(words["warps"]), "num_stages": stages, "enable_fp_fusion": True})
+        except Exception as error:
+            raise ValueError(_in_one_line(error)) from error
         if made.metadata.shared <= int(words["shared_bytes"]):
             if made.metadata.global_scratch_size + made.metadata.profile_scratch_size > 0:
                 raise ValueError("expected a kernel without scratch memory, got one with")

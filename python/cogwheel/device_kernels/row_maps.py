@@ -66,15 +66,24 @@ def row_map_of(mechanism: str) -> types.ModuleType:
     return _module_of(text)
 
 
-# Of each, a module that defines it.
-KERNELS = ("forward", "decode", "merge", "count_keys", "weights", "backward_rows", "backward_queries", "backward_keys", "statistics")
+# By folder; a module of its name defines each.
+KERNELS = {
+    "pairwise": ("forward", "decode", "merge", "count_keys", "weights", "backward_rows", "backward_queries", "backward_keys", "statistics"),
+    "walks": (
+        "token_states", "token_outputs", "token_gates", "head_gates", "delta_forward", "delta_backward", "space_forward", "space_backward",
+        "exponential_gates",
+    ),  # fmt: skip
+}
 
 
-def kernel_around(row_map: types.ModuleType, kernel: str) -> triton.JITFunction:
-    found = getattr(around(row_map, importlib.import_module(f"cogwheel.device_kernels.{kernel}")), kernel)
+def kernel_around(row_map: types.ModuleType | None, kernel: str) -> triton.JITFunction:
+    """`row_map` is None of walks, which have none."""
+    [folder] = (folder for folder, names in KERNELS.items() if kernel in names)
+    found = getattr(around(row_map, importlib.import_module(f"cogwheel.device_kernels.{folder}.{kernel}")), kernel)
     return found if isinstance(found, triton.JITFunction) else triton.jit(found)
 
 
 @functools.cache
 def kernel_of(mechanism: str, kernel: str) -> triton.JITFunction:
-    return kernel_around(row_map_of(mechanism), kernel)
+    """`mechanism` is empty for walks."""
+    return kernel_around(row_map_of(mechanism) if mechanism else None, kernel)

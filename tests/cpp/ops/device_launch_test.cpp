@@ -1,6 +1,6 @@
 // Launches of attention's kernels on a GPU, as far as its driver: what stands in for one (stand_in_driver.h) keeps each
 // argument. Kernels are compiled as they would be, by Python, which these tests need with the package triton.
-#include "cogwheel/ops/pairwise/engines/triton/device_launch.h"
+#include "cogwheel/ops/launch/device_launch.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -22,6 +22,7 @@
 #include "cogwheel/attention/device/cuda_driver.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/scratch_folder.h"
+#include "cogwheel/ops/pairwise/engines/triton/block_sizes.h"
 #include "cogwheel/ops/pairwise/pairwise_engine.h"
 #include "ops/stand_in_driver.h"
 
@@ -144,6 +145,8 @@ TEST_F(DeviceLaunch, ArgumentsAreThoseOfTheCall) {
     EXPECT_EQ(given.count("block.D"), 0u);  // which the kernel is compiled for
   }
 }
+
+TEST_F(DeviceLaunch, ADeviceHasItsMakersName) { EXPECT_EQ(device::CudaDriver::of_machine().name(0), "Stand-in"); }
 
 // Of every kernel of a backward pass each parameter has as many bytes as its name's value, and each pointer is one of
 // the launch.

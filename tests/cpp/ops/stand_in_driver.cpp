@@ -3,6 +3,7 @@
 #include <elf.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <list>
 #include <string_view>
@@ -109,6 +110,11 @@ int cuModuleGetFunction(void** function, void* module, const char* name) {
   constexpr int not_found = 500;
   *function = module;
   return static_cast<cogwheel::stand_in::Function*>(module)->name == name ? 0 : not_found;
+}
+
+int cuDeviceGetName(char* name, int bytes, int) {
+  std::snprintf(name, static_cast<std::size_t>(bytes), "Stand-in");
+  return 0;
 }
 
 int cuFuncSetAttribute(void*, int, int value) {

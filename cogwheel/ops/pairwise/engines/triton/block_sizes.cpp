@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <string>
 #include <vector>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/ops/launch/launch.h"
 
 namespace cogwheel::ops {
 namespace {
@@ -60,23 +60,9 @@ BlockSizes block_sizes(std::string_view kernel, const BlockNeeds& needs) {
   throw UsageError(expected_got("head_dim", "at most 256", std::to_string(needs.width)));
 }
 
-std::int64_t shared_bytes_of(std::string_view target) {
-  if (target == "gfx942") return 64 * kilobyte;
-  if (target == "sm_86" || target == "sm_89" || target == "sm_120") return 99 * kilobyte;
-  if (target == "sm_80" || target == "sm_87") return 163 * kilobyte;
-  if (target == "sm_90" || target == "sm_100" || target == "sm_103") return 227 * kilobyte;
-  throw UsageError(expected_got("target", "sm_80, sm_86, sm_87, sm_89, sm_90, sm_100, sm_103, sm_120 or gfx942",
-                                std::string(target)));
-}
-
 BlockSizes interpreted_block_sizes(std::int64_t queries, std::int64_t keys) {
   const std::int64_t size = std::max(queries, keys) <= 256 ? 32 : 128;
   return {size, size, 1, 1};
-}
-
-std::int64_t padded_width(std::int64_t width) {
-  constexpr std::uint64_t narrowest = 16;
-  return static_cast<std::int64_t>(std::max(narrowest, std::bit_ceil(static_cast<std::uint64_t>(width))));
 }
 
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {

@@ -24,15 +24,8 @@ struct BlockNeeds {
 // Throws UsageError where no kernel is as wide.
 BlockSizes block_sizes(std::string_view kernel, const BlockNeeds& needs);
 
-// What a program may have of shared memory (CUDA C++ Programming Guide, technical specifications; AMD's LDS). Throws
-// UsageError for a target that nobody looked up.
-std::int64_t shared_bytes_of(std::string_view target);
-
 // For the interpreter: small, so that short texts have several blocks; of long ones it takes a time for each block,
 // whatever its size.
 BlockSizes interpreted_block_sizes(std::int64_t queries, std::int64_t keys);
-
-// A width as a power of two, of at least 16, which products of tensor cores take.
-std::int64_t padded_width(std::int64_t width);
 
 }  // namespace cogwheel::ops

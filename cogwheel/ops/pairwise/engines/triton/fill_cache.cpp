@@ -9,8 +9,7 @@
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/attention/mechanisms/scalar_map.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/ops/pairwise/engines/triton/device_launch.h"
-#include "cogwheel/ops/pairwise/engines/triton/launch.h"
+#include "cogwheel/ops/launch/compile_launches.h"
 #include "cogwheel/ops/pairwise/pairwise_engine.h"
 
 namespace cogwheel::ops {
@@ -18,29 +17,6 @@ namespace cogwheel::ops {
 const PairwiseEngine& cuda_pairwise_engine();  // engines.def
 
 namespace {
-
-class Compiles : public Launcher {
- public:
-  explicit Compiles(std::int64_t capability)
-      : target_{0, static_cast<int>(capability), shared_bytes_of("sm_" + std::to_string(capability))} {}
-  DeviceTarget target() const override { return target_; }
-  void run(const std::vector<Launch>& launches) const override {
-    compile_for(launches, target_);
-    compiled += static_cast<std::int64_t>(launches.size());
-  }
-
-  mutable std::int64_t compiled = 0;
-
- private:
-  DeviceTarget target_;
-};
-
-// Takes the launches of tensors of the CPU for as long as it lives.
-class Instead {
- public:
-  explicit Instead(const Launcher& launcher) { launch_cpu_tensors_by(&launcher); }
-  ~Instead() { launch_cpu_tensors_by(nullptr); }
-};
 
 // Of tensors [B, N, H, D] as layers have them, whose strides are multiples of 16 where the width is.
 std::int64_t fill_kernel_cache(c10::string_view mechanism, at::ScalarType dtype, std::int64_t head_dim,
@@ -69,7 +45,7 @@ std::int64_t fill_kernel_cache(c10::string_view mechanism, at::ScalarType dtype,
     cuda_pairwise_engine().forward(call, {}, {output, totals, totals, at::empty({0}, at::kFloat)});
     cuda_pairwise_engine().backward(call, output, {output, totals, totals}, {}, gradients);
   }
-  return compiles.compiled;
+  return compiles.compiled();
 }
 
 }  // namespace

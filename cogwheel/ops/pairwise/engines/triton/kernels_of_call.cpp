@@ -17,8 +17,6 @@ constexpr std::int64_t most_rows_of_decoding = 64, most_rows_interpreted = 16;
 
 constexpr std::int64_t widest_window = std::int64_t{1} << 62;  // positions are added to it
 
-std::int64_t blocks(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
-
 // Whether the host has a seed, so that nothing is copied.
 bool is_known(const at::Tensor& seed) { return seed.is_cpu() && seed.numel() == 1; }
 
@@ -53,13 +51,13 @@ KernelsOfCall::KernelsOfCall(const PairwiseCall& call, const at::Tensor& outputs
 
 Launch KernelsOfCall::of_rows(std::string_view kernel, std::int64_t heads) const {
   Launch launch = with_shape(kernel);
-  launch.programs = blocks(queries_, launch.sizes.rows) * batch_ * heads;
+  launch.programs = blocks(queries_, sizes(kernel).rows) * batch_ * heads;
   return launch;
 }
 
 Launch KernelsOfCall::of_keys(std::string_view kernel, std::int64_t heads) const {
   Launch launch = with_shape(kernel);
-  launch.programs = blocks(keys_, launch.sizes.keys) * batch_ * heads;
+  launch.programs = blocks(keys_, sizes(kernel).keys) * batch_ * heads;
   return launch;
 }
 
@@ -111,8 +109,11 @@ void KernelsOfCall::then_twice(Launch launch) {
 
 // `rows_of_block` where not those of the kernel's sizes.
 Launch KernelsOfCall::with_shape(std::string_view kernel, std::int64_t rows_of_block) const {
-  Launch launch{.mechanism = std::string(call_.mechanism), .kernel = std::string(kernel), .sizes = sizes(kernel)};
-  if (rows_of_block > 0) launch.sizes.rows = rows_of_block;
+  const BlockSizes sizes = this->sizes(kernel);
+  Launch launch{.mechanism = std::string(call_.mechanism),
+                .kernel = std::string(kernel),
+                .warps = sizes.warps,
+                .stages = sizes.stages};
   add_visible(launch);
   launch.add("shape.heads", heads_);
   launch.add("shape.value_heads", call_.value.size(1));
@@ -127,8 +128,8 @@ Launch KernelsOfCall::with_shape(std::string_view kernel, std::int64_t rows_of_b
     launch.add("block.value_dim", value_dim_);
   else
     launch.add_constant("block.value_dim", value_dim_);
-  launch.add_constant("block.ROWS", launch.sizes.rows);
-  launch.add_constant("block.KEYS", launch.sizes.keys);
+  launch.add_constant("block.ROWS", rows_of_block > 0 ? rows_of_block : sizes.rows);
+  launch.add_constant("block.KEYS", sizes.keys);
   return launch;
 }
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cogwheel/ops/launch/launch.h"
 #include "cogwheel/ops/pairwise/engines/triton/block_sizes.h"
-#include "cogwheel/ops/pairwise/engines/triton/launch.h"
 #include "cogwheel/ops/pairwise/pairwise_engine.h"
 
 namespace cogwheel::ops {

@@ -15,7 +15,7 @@
 #include "cogwheel/attention/device/compiled_kernel.h"
 #include "cogwheel/attention/device/cuda_driver.h"
 #include "cogwheel/attention/mechanisms/catalogue.h"
-#include "cogwheel/ops/pairwise/engines/triton/device_launch.h"
+#include "cogwheel/ops/launch/device_launch.h"
 #include "cogwheel/ops/pairwise/engines/triton/kernels_of_call.h"
 #include "cogwheel/ops/pairwise/pairwise_call.h"
 #include "cogwheel/ops/pairwise/pairwise_engine.h"
@@ -198,7 +198,7 @@ const PairwiseEngine& interpreted_pairwise_engine() {
     PairwiseEngine made = engine_of(at::kCPU);
     made.interpreted = true;
     made.kernels = []() -> std::vector<KernelEntry> {
-      return {{"every row map", "cpu", "Triton", "float32, 16 bits", interprets_kernels(),
+      return {{"every row map and law", "cpu", "Triton", "float32, 16 bits", interprets_kernels(),
                "the kernels for GPUs, interpreted by COGWHEEL_ENGINE=interpreted: slow, for tests"}};
     };
     return made;
@@ -215,7 +215,7 @@ const PairwiseEngine& cuda_pairwise_engine() {
       const bool driver = device::CudaDriver::is_there();
       const std::string lacked =
           driver ? std::string(device::compiled_kernels_lack()) : "lacks libcuda.so.1, the driver of a GPU";
-      return {{"every row map", "cuda", "Triton", "float32, 16 bits", lacked.empty(),
+      return {{"every row map and law", "cuda", "Triton", "float32, 16 bits", lacked.empty(),
                lacked.empty() ? "compiled when it is first needed" : lacked}};
     };
     return made;

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 import triton.language as tl
 
-from cogwheel.device_kernels.arguments import Heads, Score
+from cogwheel.device_kernels.arguments import Heads
 from cogwheel.device_kernels.choice import jit
 from cogwheel.device_kernels.lane import product, rounded, tanh
+from cogwheel.device_kernels.pairwise.arguments import Score
 from cogwheel.device_kernels.tiles import load_rows, product_of_seen
 
 

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 import triton.language as tl
 
-from cogwheel.device_kernels.arguments import Block, Heads, Modifiers, Score, Shape, Visible
+from cogwheel.device_kernels.arguments import Heads
 from cogwheel.device_kernels.lane import is_finite, product, rounded
-from cogwheel.device_kernels.modifiers import in_exponent, modified, modifiers_of_head, weighed
-from cogwheel.device_kernels.scores import load_side, score_of_head, scores
+from cogwheel.device_kernels.pairwise.arguments import Block, Modifiers, Score, Shape, Visible
+from cogwheel.device_kernels.pairwise.modifiers import in_exponent, modified, modifiers_of_head, weighed
+from cogwheel.device_kernels.pairwise.scores import load_side, score_of_head, scores
+from cogwheel.device_kernels.pairwise.visible_keys import blocks_of_keys, down, rows_of_head, visible_of_head
 from cogwheel.device_kernels.tiles import at_head, block_of_program, heads_read, load_rows, product_of_seen, store_rows
-from cogwheel.device_kernels.visible_keys import blocks_of_keys, down, rows_of_head, visible_of_head
 
 row_map = None  # each mechanism has a copy of these functions, with its own (row_maps.py)
 

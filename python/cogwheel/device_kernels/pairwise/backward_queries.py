@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 import triton.language as tl
 
-from cogwheel.device_kernels.arguments import Block, Heads, Modifiers, Score, Shape, Visible
+from cogwheel.device_kernels.arguments import Heads
 from cogwheel.device_kernels.lane import in_dtype_of, is_finite, product
-from cogwheel.device_kernels.modifiers import from_center, in_exponent, modified, modifiers_of_head, weighed
-from cogwheel.device_kernels.scores import add_derivative, add_derivative_of_weight, load_side, score_of_head, scores
+from cogwheel.device_kernels.pairwise.arguments import Block, Modifiers, Score, Shape, Visible
+from cogwheel.device_kernels.pairwise.modifiers import from_center, in_exponent, modified, modifiers_of_head, weighed
+from cogwheel.device_kernels.pairwise.scores import add_derivative, add_derivative_of_weight, load_side, score_of_head, scores
+from cogwheel.device_kernels.pairwise.visible_keys import blocks_of_keys, down, rows_of_head, visible_of_head
 from cogwheel.device_kernels.tiles import at_head, block_of_program, heads_read, load_pairs, load_rows, store_rows
-from cogwheel.device_kernels.visible_keys import blocks_of_keys, down, rows_of_head, visible_of_head
 
 row_map = None  # each mechanism has a copy of these functions, with its own (row_maps.py)
 

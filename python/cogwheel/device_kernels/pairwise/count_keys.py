@@ -2,10 +2,10 @@
 
 import triton.language as tl
 
-from cogwheel.device_kernels.arguments import Block, Modifiers, Shape, Visible
-from cogwheel.device_kernels.modifiers import modifiers_of_head, seen_with_biases
+from cogwheel.device_kernels.pairwise.arguments import Block, Modifiers, Shape, Visible
+from cogwheel.device_kernels.pairwise.modifiers import modifiers_of_head, seen_with_biases
+from cogwheel.device_kernels.pairwise.visible_keys import blocks_of_keys, down, rows_of_head, visible_of_head
 from cogwheel.device_kernels.tiles import block_of_program
-from cogwheel.device_kernels.visible_keys import blocks_of_keys, down, rows_of_head, visible_of_head
 
 
 def count_keys(counts, modifiers: Modifiers, visible: Visible, shape: Shape, block: Block):

@@ -2,10 +2,11 @@
 
 import triton.language as tl
 
-from cogwheel.device_kernels.arguments import Block, Heads, Shape, Visible
+from cogwheel.device_kernels.arguments import Heads
 from cogwheel.device_kernels.lane import rounded
+from cogwheel.device_kernels.pairwise.arguments import Block, Shape, Visible
+from cogwheel.device_kernels.pairwise.visible_keys import rows_of_head, visible_of_head
 from cogwheel.device_kernels.tiles import at_head
-from cogwheel.device_kernels.visible_keys import rows_of_head, visible_of_head
 
 row_map = None  # each mechanism has a copy of these functions, with its own (row_maps.py)
 

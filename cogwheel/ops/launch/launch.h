@@ -9,17 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "cogwheel/ops/pairwise/engines/triton/block_sizes.h"
-
 namespace cogwheel::ops {
 
 template <class T>
 using Named = std::vector<std::pair<std::string, T>>;
 
 struct Launch {
-  std::string mechanism, kernel;
-  BlockSizes sizes = {};
+  std::string mechanism, kernel;  // a row map's, or empty for kernels without one
   std::int64_t programs = 0;
+  std::int64_t warps = 4, stages = 1;  // how a compiler lays out the work
   Named<at::Tensor> tensors = {};
   Named<std::int64_t> integers = {};
   Named<double> numbers = {};
@@ -44,6 +42,16 @@ struct DeviceTarget {
   std::string lacks() const;
 };
 
+// What a program may have of shared memory (CUDA C++ Programming Guide, technical specifications; AMD's LDS). Throws
+// UsageError for a target that nobody looked up.
+std::int64_t shared_bytes_of(std::string_view target);
+
+// A width as a power of two, of at least 16, which products of tensor cores take.
+std::int64_t padded_width(std::int64_t width);
+
+// How many blocks of that size hold so many.
+constexpr std::int64_t blocks(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
+
 // What runs launches.
 class Launcher {
  public:
@@ -59,5 +67,6 @@ const Launcher& launcher_of(const at::Tensor& tensor);
 
 // What takes the launches of this thread's tensors on the CPU, in place of the interpreter, until null is given.
 void launch_cpu_tensors_by(const Launcher* launcher);
+bool cpu_tensors_are_launched();
 
 }  // namespace cogwheel::ops

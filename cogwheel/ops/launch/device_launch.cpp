@@ -1,4 +1,4 @@
-#include "cogwheel/ops/pairwise/engines/triton/device_launch.h"
+#include "cogwheel/ops/launch/device_launch.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -85,6 +85,10 @@ std::vector<std::size_t> places_of(const std::vector<std::string>& parameters, c
   return places;
 }
 
+std::string row_map_of(const Launch& launch) {
+  return launch.mechanism.empty() ? "" : authoring::triton_text(launch.mechanism);
+}
+
 using Compiling = std::unordered_map<std::string, std::future<device::CompiledKernel>>;
 
 // By device, mechanism and description.
@@ -111,7 +115,7 @@ class LoadedKernels {
   static void compile(Compiling& compiling, const std::string& key, const Launch& launch,
                       const device::KernelDescription& description) {
     if (compiling.contains(key)) return;
-    compiling[key] = std::async(std::launch::async, [description, text = authoring::triton_text(launch.mechanism)] {
+    compiling[key] = std::async(std::launch::async, [description, text = row_map_of(launch)] {
       return device::compiled_kernel(description, text);
     });
   }
@@ -202,8 +206,8 @@ DeviceTarget target_of(c10::DeviceIndex device) {
 device::KernelDescription description_of(const Launch& launch, const DeviceTarget& target) {
   device::KernelDescription description(launch.kernel);
   description.set("target", target.name());
-  description.set("warps", std::to_string(launch.sizes.warps));
-  description.set("stages", std::to_string(launch.sizes.stages));
+  description.set("warps", std::to_string(launch.warps));
+  description.set("stages", std::to_string(launch.stages));
   description.set("shared_bytes", std::to_string(target.shared_bytes));
   for (const auto& [name, tensor] : launch.tensors)
     description.add_argument(name, pointer_type(tensor.scalar_type()),

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import triton.language as tl
 
-from cogwheel.device_kernels.arguments import Pairs
 from cogwheel.device_kernels.choice import jit
 from cogwheel.device_kernels.lane import tanh
-from cogwheel.device_kernels.visible_keys import is_seen, position
+from cogwheel.device_kernels.pairwise.arguments import Pairs
+from cogwheel.device_kernels.pairwise.visible_keys import is_seen, position
 
 
 class Head(NamedTuple):

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "cogwheel/attention/device/compiled_kernel.h"
-#include "cogwheel/ops/pairwise/engines/triton/launch.h"
+#include "cogwheel/ops/launch/launch.h"
 
 namespace cogwheel::ops {
 

@@ -1,9 +1,12 @@
-#include "cogwheel/ops/pairwise/engines/triton/launch.h"
+#include "cogwheel/ops/launch/launch.h"
 
 #include <torch/library.h>
 
+#include <algorithm>
+#include <bit>
+
 #include "cogwheel/core/error.h"
-#include "cogwheel/ops/pairwise/engines/triton/device_launch.h"
+#include "cogwheel/ops/launch/device_launch.h"
 #include "cogwheel/ops/support/find_operator.h"
 
 namespace cogwheel::ops {
@@ -49,9 +52,27 @@ class Interpreter : public Launcher {
 
 thread_local const Launcher* of_cpu_tensors = nullptr;
 
+constexpr std::int64_t kilobyte = 1024;
+
 }  // namespace
 
+std::int64_t shared_bytes_of(std::string_view target) {
+  if (target == "gfx942") return 64 * kilobyte;
+  if (target == "sm_86" || target == "sm_89" || target == "sm_120") return 99 * kilobyte;
+  if (target == "sm_80" || target == "sm_87") return 163 * kilobyte;
+  if (target == "sm_90" || target == "sm_100" || target == "sm_103") return 227 * kilobyte;
+  throw UsageError(expected_got("target", "sm_80, sm_86, sm_87, sm_89, sm_90, sm_100, sm_103, sm_120 or gfx942",
+                                std::string(target)));
+}
+
+std::int64_t padded_width(std::int64_t width) {
+  constexpr std::uint64_t narrowest = 16;
+  return static_cast<std::int64_t>(std::max(narrowest, std::bit_ceil(static_cast<std::uint64_t>(width))));
+}
+
 void launch_cpu_tensors_by(const Launcher* launcher) { of_cpu_tensors = launcher; }
+
+bool cpu_tensors_are_launched() { return of_cpu_tensors != nullptr; }
 
 const Launcher& launcher_of(const at::Tensor& tensor) {
   static const Interpreter interpreter;

@@ -3,13 +3,14 @@ sums together."""
 
 import triton.language as tl
 
-from cogwheel.device_kernels.arguments import Block, Heads, Modifiers, Score, Shape, Visible
-from cogwheel.device_kernels.forward import Sums, add_blocks
+from cogwheel.device_kernels.arguments import Heads
 from cogwheel.device_kernels.lane import is_finite
-from cogwheel.device_kernels.modifiers import modifiers_of_head
-from cogwheel.device_kernels.scores import Side
+from cogwheel.device_kernels.pairwise.arguments import Block, Modifiers, Score, Shape, Visible
+from cogwheel.device_kernels.pairwise.forward import Sums, add_blocks
+from cogwheel.device_kernels.pairwise.modifiers import modifiers_of_head
+from cogwheel.device_kernels.pairwise.scores import Side
+from cogwheel.device_kernels.pairwise.visible_keys import blocks_of_keys, rows_of_head, visible_of_head
 from cogwheel.device_kernels.tiles import at_head
-from cogwheel.device_kernels.visible_keys import blocks_of_keys, rows_of_head, visible_of_head
 
 row_map = None  # each mechanism has a copy of these functions, with its own (row_maps.py)
 

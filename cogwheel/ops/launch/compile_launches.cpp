@@ -1,0 +1,44 @@
+#include "cogwheel/ops/launch/compile_launches.h"
+
+#include <torch/library.h>
+
+#include <memory>
+#include <string>
+
+#include "cogwheel/core/error.h"
+#include "cogwheel/ops/launch/device_launch.h"
+
+namespace cogwheel::ops {
+namespace {
+
+// Of this thread, that compiles, between two calls of compile_launches.
+thread_local std::unique_ptr<Compiles> of_thread;
+
+std::int64_t compile_launches(std::int64_t capability) {
+  const std::int64_t compiled = of_thread ? of_thread->compiled() : 0;
+  try {
+    of_thread = capability == 0 ? nullptr : std::make_unique<Compiles>(capability);
+  } catch (const UsageError& error) {
+    TORCH_CHECK_VALUE(false, error.what());
+  }
+  launch_cpu_tensors_by(of_thread.get());
+  return compiled;
+}
+
+}  // namespace
+
+Compiles::Compiles(std::int64_t capability)
+    : target_{0, static_cast<int>(capability), shared_bytes_of("sm_" + std::to_string(capability))} {}
+
+void Compiles::run(const std::vector<Launch>& launches) const {
+  compile_for(launches, target_);
+  compiled_ += static_cast<std::int64_t>(launches.size());
+}
+
+TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
+  // What this thread's walks of tensors on the CPU launch from now on is compiled for a device, and nothing is
+  // computed, until it is called with 0, which returns how many kernels that were.
+  library.def("compile_launches(int capability) -> int", compile_launches);
+}
+
+}  // namespace cogwheel::ops

@@ -1,0 +1,33 @@
+// A launcher that only compiles, for a device that need not be there.
+#pragma once
+#include <cstdint>
+
+#include "cogwheel/ops/launch/launch.h"
+
+namespace cogwheel::ops {
+
+class Compiles : public Launcher {
+ public:
+  // 90 of 9.0. Throws UsageError for one that nobody looked up.
+  explicit Compiles(std::int64_t capability);
+
+  DeviceTarget target() const override { return target_; }
+  void run(const std::vector<Launch>& launches) const override;
+
+  std::int64_t compiled() const { return compiled_; }
+
+ private:
+  DeviceTarget target_;
+  mutable std::int64_t compiled_ = 0;
+};
+
+// Gives it the launches of this thread's tensors on the CPU for as long as it lives.
+class Instead {
+ public:
+  explicit Instead(const Launcher& launcher) { launch_cpu_tensors_by(&launcher); }
+  ~Instead() { launch_cpu_tensors_by(nullptr); }
+  Instead(const Instead&) = delete;
+  Instead& operator=(const Instead&) = delete;
+};
+
+}  // namespace cogwheel::ops

@@ -1,0 +1,52 @@
+"""Walks by a delta rule, token by token: S′_t = A_t ∘ S_{t−1}, S_t = S′_t + β_t k_t (v_t − S′_tᵀ k_t)ᵀ, o_t = S_tᵀ q_t."""
+
+import triton.language as tl
+
+from cogwheel.device_kernels.arguments import Heads
+from cogwheel.device_kernels.choice import jit
+from cogwheel.device_kernels.tiles import at_head
+from cogwheel.device_kernels.walks.arguments import Gates, Span, States, Tile
+from cogwheel.device_kernels.walks.tokens import gates_of_head, number_of, places_of, row_of, sequence_of, state_of_program, store_row, whole_state
+
+
+@jit
+def decay_of(gates, sequence, token, rows, tile):
+    """A_t as a column [ROWS, 1]."""
+    logs = tl.full([tile.ROWS], 0, tl.float32)
+    if gates.token is not None:
+        logs += number_of(gates.token, sequence, token)
+    if gates.row is not None:
+        logs += row_of(gates.row, sequence, token, True, rows, tile.row_width)
+    return tl.exp(logs)[:, None]
+
+
+def delta_forward(
+    query: Heads, key: Heads, value: Heads, beta: Heads, output: Heads, gates: Gates, initial, states: States, last, span: Span, tile: Tile,
+):  # fmt: skip
+    """A program for each block of columns of a state; `output` or `states` may be None."""
+    number, head, block = state_of_program(span, tile)
+    sequence = sequence_of(span, number, tile.CHUNK)
+    rows = tl.arange(0, tile.ROWS)
+    columns = block * tile.COLUMNS + tl.arange(0, tile.COLUMNS)
+    inside = (rows < tile.row_width)[:, None] & (columns < tile.column_width)[None, :]
+    whole = whole_state(number, head, span, rows, columns, tile)
+    key = at_head(key, sequence.batch, head)
+    value = at_head(value, sequence.batch, head)
+    beta = at_head(beta, sequence.batch, head)
+    gates = gates_of_head(gates, sequence.batch, head)
+    state = tl.full([tile.ROWS, tile.COLUMNS], 0, tl.float32)
+    if initial is not None:
+        state = tl.load(initial + whole, mask=inside, other=0.0)
+    for chunk in range(0, sequence.chunks):
+        if states is not None:
+            tl.store(places_of(states, sequence.place + chunk, head, rows, columns), state, mask=inside)
+        for token in range(chunk * tile.CHUNK, tl.minimum((chunk + 1) * tile.CHUNK, sequence.count)):
+            state = state * decay_of(gates, sequence, token, rows, tile)
+            k = row_of(key, sequence, token, True, rows, tile.row_width)
+            v = row_of(value, sequence, token, True, columns, tile.column_width)
+            written = number_of(beta, sequence, token) * (v - tl.sum(state * k[:, None], 0))
+            state += tl.where((rows < tile.row_width)[:, None], k[:, None] * written[None, :], 0.0)  # else 0·∞
+            if output is not None:
+                q = row_of(at_head(query, sequence.batch, head), sequence, token, True, rows, tile.row_width)
+                store_row(at_head(output, sequence.batch, head), sequence, token, columns, tile.column_width, tl.sum(state * q[:, None], 0))
+    tl.store(last + whole, state, mask=inside)

@@ -1,0 +1,86 @@
+"""State spaces, token by token (cogwheel/ops/recurrent/state_space.h): every number of a state decays by its own rate.
+S_t = exp(Δ_t ∘ a) ∘ S_{t−1} + k_t (Δ_t ∘ v_t)ᵀ, o_t = scale · S_tᵀ q_t + skip ∘ v_t; or, with b and c of the head in the places of keys and queries,
+and its Δ, S_t = exp(Δ ∘ a) ∘ S_{t−1} + b ∘ v_tᵀ, o_t = scale · Σ c ∘ S_t + skip ∘ v_t."""
+
+import triton.language as tl
+
+from cogwheel.device_kernels.arguments import Heads
+from cogwheel.device_kernels.choice import jit
+from cogwheel.device_kernels.tiles import at_head
+from cogwheel.device_kernels.walks.arguments import Span, States, Table, Tile
+from cogwheel.device_kernels.walks.tokens import places_of, row_of, sequence_of, state_of_program, store_row, whole_state
+
+
+@jit
+def table_of(table, head, rows, columns, tile):
+    """[ROWS, COLUMNS] of a head, 0 beyond."""
+    inside = (rows < tile.row_width)[:, None] & (columns < tile.column_width)[None, :]
+    return tl.load(table.data + head * table.head + rows[:, None] * tile.column_width + columns[None, :], mask=inside, other=0.0)
+
+
+@jit
+def columns_of(table, head, columns, tile):
+    return tl.load(table.data + head * table.head + columns, mask=columns < tile.column_width, other=0.0)
+
+
+@jit
+def written_at(key, write, sequence, head, token, step, v, rows, tile):
+    """What a token adds to the state."""
+    if key is not None:
+        k = row_of(at_head(key, sequence.batch, head), sequence, token, True, rows, tile.row_width)
+        found = k[:, None] * (step * v)[None, :]
+    else:
+        found = write * v[None, :]
+    return tl.where((rows < tile.row_width)[:, None], found, 0.0)  # else 0·∞
+
+
+@jit
+def step_at(delta, fixed, sequence, head, token, columns, tile):
+    """Δ of each column."""
+    if delta is not None:
+        found = row_of(at_head(delta, sequence.batch, head), sequence, token, True, columns, tile.column_width)
+    else:
+        found = fixed
+    return found
+
+
+def space_forward(
+    value: Heads, delta: Heads, key: Heads, query: Heads, step: Table, write: Table, read: Table, rate: Table, skip: Table, scale,
+    output: Heads, initial, states: States, last, span: Span, tile: Tile,
+):  # fmt: skip
+    """A program for each block of columns of a state; `output` or `states` may be None."""
+    number, head, block = state_of_program(span, tile)
+    sequence = sequence_of(span, number, tile.CHUNK)
+    rows = tl.arange(0, tile.ROWS)
+    columns = block * tile.COLUMNS + tl.arange(0, tile.COLUMNS)
+    inside = (rows < tile.row_width)[:, None] & (columns < tile.column_width)[None, :]
+    whole = whole_state(number, head, span, rows, columns, tile)
+    rates = table_of(rate, head, rows, columns, tile)
+    fixed_step = None
+    writes = None
+    reads = None
+    if key is None:
+        fixed_step = columns_of(step, head, columns, tile)
+        writes = table_of(write, head, rows, columns, tile)
+        reads = table_of(read, head, rows, columns, tile)
+    state = tl.full([tile.ROWS, tile.COLUMNS], 0, tl.float32)
+    if initial is not None:
+        state = tl.load(initial + whole, mask=inside, other=0.0)
+    value = at_head(value, sequence.batch, head)
+    for chunk in range(0, sequence.chunks):
+        if states is not None:
+            tl.store(places_of(states, sequence.place + chunk, head, rows, columns), state, mask=inside)
+        for token in range(chunk * tile.CHUNK, tl.minimum((chunk + 1) * tile.CHUNK, sequence.count)):
+            v = row_of(value, sequence, token, True, columns, tile.column_width)
+            steps = step_at(delta, fixed_step, sequence, head, token, columns, tile)
+            state = state * tl.exp(steps[None, :] * rates) + written_at(key, writes, sequence, head, token, steps, v, rows, tile)
+            if output is not None:
+                if query is not None:
+                    q = row_of(at_head(query, sequence.batch, head), sequence, token, True, rows, tile.row_width)
+                    found = tl.sum(state * q[:, None], 0) * scale
+                else:
+                    found = tl.sum(state * reads, 0) * scale
+                if skip is not None:
+                    found += columns_of(skip, head, columns, tile) * v
+                store_row(at_head(output, sequence.batch, head), sequence, token, columns, tile.column_width, found)
+    tl.store(last + whole, state, mask=inside)
