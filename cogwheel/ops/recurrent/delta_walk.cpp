@@ -37,11 +37,6 @@ void DeltaWalkOperator::check(const DeltaWalk& walk) {
   if (walk.initial_state) check_recurrent_state("initial_state", *walk.initial_state, query, sizes_of_states(walk));
 }
 
-// A number for each token, or a row of them, as rows.
-at::Tensor as_rows(const at::Tensor& tensor) {
-  return tensor.dim() == 3 ? tensor.unsqueeze(-1) : with_contiguous_width(tensor);
-}
-
 // The tensors that a problem's pointers point into.
 struct HeldDeltaWalk {
   at::Tensor query, key, value, beta, log_decay, initial_state, cu_seqlens;

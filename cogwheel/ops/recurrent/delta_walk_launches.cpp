@@ -13,10 +13,6 @@ namespace {
 
 constexpr std::int64_t columns_of_delta_program = 16;
 
-at::Tensor as_rows_of_tokens(const at::Tensor& tensor) {
-  return tensor.dim() == 3 ? tensor.unsqueeze(-1) : with_contiguous_width(tensor);
-}
-
 struct LaunchedDelta {
   at::Tensor query, key, value, beta;
   WalkGates gates;
@@ -27,10 +23,10 @@ struct LaunchedDelta {
       : query(with_contiguous_width(walk.scale == 1 ? walk.query : walk.query * walk.scale)),
         key(with_contiguous_width(walk.key)),
         value(with_contiguous_width(walk.value)),
-        beta(walk.beta.unsqueeze(-1)),
+        beta(as_rows(walk.beta)),
         launches(walk.value, walk.cu_seqlens, walk.key.size(3), walk.value.size(3), chunk_of_tokens),
         blocks(launches.columns_of_states(columns_of_delta_program)) {
-    if (walk.log_decay) (walk.log_decay->dim() == 3 ? gates.token : gates.row) = as_rows_of_tokens(*walk.log_decay);
+    if (walk.log_decay) (walk.log_decay->dim() == 3 ? gates.token : gates.row) = as_rows(*walk.log_decay);
   }
 
   Launch launch(std::string_view kernel) const {
@@ -77,7 +73,7 @@ WalkGradients<DeltaWalk> launched_back(const at::Tensor& output_gradient, const 
                    parts_of_key = launches.parts(delta.blocks, of_key),
                    parts_of_beta = launches.parts(delta.blocks, delta.beta),
                    parts_of_decay =
-                       walk.log_decay ? launches.parts(delta.blocks, as_rows_of_tokens(*walk.log_decay)) : at::Tensor();
+                       walk.log_decay ? launches.parts(delta.blocks, as_rows(*walk.log_decay)) : at::Tensor();
   Launch forward = delta.forward(walk, launches.states_of_sequences());
   launches.add_states(forward, "states", states);
   launches.then(std::move(forward));

@@ -24,10 +24,8 @@ WalkGates gates_of(const TokenWalk& walk) {
   WalkGates gates;
   if (is_constant(walk))
     gates.token = walk.gate->log().view({1, -1, 1, 1}).expand({walk.value.size(0), -1, walk.value.size(2), 1});
-  else if (walk.gate && walk.gate->dim() == 3)
-    gates.token = walk.gate->unsqueeze(-1);
   else if (walk.gate)
-    gates.row = with_contiguous_width(*walk.gate);
+    (walk.gate->dim() == 3 ? gates.token : gates.row) = as_rows(*walk.gate);
   if (walk.value_gate) gates.column = with_contiguous_width(*walk.value_gate);
   return gates;
 }
@@ -168,8 +166,7 @@ WalkGradients<TokenWalk> launched_back(const at::Tensor& output_gradient, const 
     of_decays = at::zeros({launches.sequences(), launches.chunks(), launches.heads()}, walk.value.options());
     launched.then_head_gates(gradient, walk.gate->log(), states, of_states, of_decays);
   } else if (walk.gate) {
-    launched.then_gates(query, of_query, key, of_key, states, of_states,
-                        launched.gates.token ? of_gate.unsqueeze(-1) : of_gate, false);
+    launched.then_gates(query, of_query, key, of_key, states, of_states, as_rows(of_gate), false);
   }
   at::Tensor output;
   if (walk.value_gate) {

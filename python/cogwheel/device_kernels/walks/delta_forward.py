@@ -6,7 +6,7 @@ from cogwheel.device_kernels.arguments import Heads
 from cogwheel.device_kernels.choice import jit
 from cogwheel.device_kernels.tiles import at_head
 from cogwheel.device_kernels.walks.arguments import Gates, Span, States, Tile
-from cogwheel.device_kernels.walks.tokens import gates_of_head, number_of, places_of, row_of, sequence_of, state_of_program, store_row, whole_state
+from cogwheel.device_kernels.walks.tokens import columns_of_program, gates_of_head, number_of, places_of, row_of, state_or_nothing, store_row
 
 
 @jit
@@ -20,33 +20,36 @@ def decay_of(gates, sequence, token, rows, tile):
     return tl.exp(logs)[:, None]
 
 
+@jit
+def written_at(k, row, rows, tile):
+    """What a token adds to the state."""
+    return tl.where((rows < tile.row_width)[:, None], k[:, None] * row[None, :], 0.0)  # else 0·∞
+
+
 def delta_forward(
     query: Heads, key: Heads, value: Heads, beta: Heads, output: Heads, gates: Gates, initial, states: States, last, span: Span, tile: Tile,
 ):  # fmt: skip
     """A program for each block of columns of a state; `output` or `states` may be None."""
-    number, head, block = state_of_program(span, tile)
-    sequence = sequence_of(span, number, tile.CHUNK)
-    rows = tl.arange(0, tile.ROWS)
-    columns = block * tile.COLUMNS + tl.arange(0, tile.COLUMNS)
-    inside = (rows < tile.row_width)[:, None] & (columns < tile.column_width)[None, :]
-    whole = whole_state(number, head, span, rows, columns, tile)
+    block = columns_of_program(span, tile)
+    sequence = block.sequence
+    head = block.head
+    rows = block.rows
+    columns = block.columns
     key = at_head(key, sequence.batch, head)
     value = at_head(value, sequence.batch, head)
     beta = at_head(beta, sequence.batch, head)
     gates = gates_of_head(gates, sequence.batch, head)
-    state = tl.full([tile.ROWS, tile.COLUMNS], 0, tl.float32)
-    if initial is not None:
-        state = tl.load(initial + whole, mask=inside, other=0.0)
+    state = state_or_nothing(initial, block, tile)
     for chunk in range(0, sequence.chunks):
         if states is not None:
-            tl.store(places_of(states, sequence.place + chunk, head, rows, columns), state, mask=inside)
+            tl.store(places_of(states, sequence.place + chunk, head, rows, columns), state, mask=block.inside)
         for token in range(chunk * tile.CHUNK, tl.minimum((chunk + 1) * tile.CHUNK, sequence.count)):
             state = state * decay_of(gates, sequence, token, rows, tile)
             k = row_of(key, sequence, token, True, rows, tile.row_width)
             v = row_of(value, sequence, token, True, columns, tile.column_width)
             written = number_of(beta, sequence, token) * (v - tl.sum(state * k[:, None], 0))
-            state += tl.where((rows < tile.row_width)[:, None], k[:, None] * written[None, :], 0.0)  # else 0·∞
+            state += written_at(k, written, rows, tile)
             if output is not None:
                 q = row_of(at_head(query, sequence.batch, head), sequence, token, True, rows, tile.row_width)
                 store_row(at_head(output, sequence.batch, head), sequence, token, columns, tile.column_width, tl.sum(state * q[:, None], 0))
-    tl.store(last + whole, state, mask=inside)
+    tl.store(last + block.whole, state, mask=block.inside)

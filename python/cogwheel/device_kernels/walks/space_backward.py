@@ -6,7 +6,7 @@ from cogwheel.device_kernels.arguments import Heads
 from cogwheel.device_kernels.tiles import at_head
 from cogwheel.device_kernels.walks.arguments import Parts, Span, States, Table, Tile
 from cogwheel.device_kernels.walks.space_forward import columns_of, step_at, table_of, written_at
-from cogwheel.device_kernels.walks.tokens import kept_state, part_at, places_of, row_of, sequence_of, state_of_program, store_row, whole_state
+from cogwheel.device_kernels.walks.tokens import columns_of_program, kept_state, part_at, places_of, row_of, state_or_nothing, store_row
 
 
 def space_backward(
@@ -15,13 +15,11 @@ def space_backward(
     of_step, of_write, of_read, of_rate, of_skip, of_initial, span: Span, tile: Tile,
 ):  # fmt: skip
     """A program for each block of columns of a state. Of what a head has for all of its tokens: [sequences, H, …]."""
-    number, head, block = state_of_program(span, tile)
-    sequence = sequence_of(span, number, tile.CHUNK)
-    rows = tl.arange(0, tile.ROWS)
-    own = tl.arange(0, tile.COLUMNS)
-    columns = block * tile.COLUMNS + own
-    inside = (rows < tile.row_width)[:, None] & (columns < tile.column_width)[None, :]
-    whole = whole_state(number, head, span, rows, columns, tile)
+    block = columns_of_program(span, tile)
+    sequence = block.sequence
+    head = block.head
+    rows = block.rows
+    columns = block.columns
     rates = table_of(rate, head, rows, columns, tile)
     fixed_step = None
     writes = None
@@ -37,18 +35,16 @@ def space_backward(
     sum_of_read = nothing
     sum_of_step = none
     sum_of_skip = none
-    of_state = nothing
-    if of_last is not None:
-        of_state = tl.load(of_last + whole, mask=inside, other=0.0)
+    of_state = state_or_nothing(of_last, block, tile)
     value = at_head(value, sequence.batch, head)
     gradient = at_head(gradient, sequence.batch, head)
     for back_chunk in range(0, sequence.chunks):
         chunk = sequence.chunks - 1 - back_chunk
         first = chunk * tile.CHUNK
         count = tl.minimum(sequence.count - first, tile.CHUNK)
-        state = tl.load(places_of(states, sequence.place + chunk, head, rows, columns), mask=inside, other=0.0)
+        state = tl.load(places_of(states, sequence.place + chunk, head, rows, columns), mask=block.inside, other=0.0)
         for each in range(0, count):
-            tl.store(kept_state(scratch, each, rows, own, tile), state)
+            tl.store(kept_state(scratch, each, rows, block.own, tile), state)
             v = row_of(value, sequence, first + each, True, columns, tile.column_width)
             steps = step_at(delta, fixed_step, sequence, head, first + each, columns, tile)
             state = state * tl.exp(steps[None, :] * rates) + written_at(key, writes, sequence, head, first + each, steps, v, rows, tile)
@@ -59,12 +55,12 @@ def space_backward(
             v = row_of(value, sequence, token, True, columns, tile.column_width)
             g = row_of(gradient, sequence, token, True, columns, tile.column_width)
             steps = step_at(delta, fixed_step, sequence, head, token, columns, tile)
-            before = tl.load(kept_state(scratch, each, rows, own, tile))
+            before = tl.load(kept_state(scratch, each, rows, block.own, tile))
             decay = tl.exp(steps[None, :] * rates)
             state = before * decay + written_at(key, writes, sequence, head, token, steps, v, rows, tile)
             if query is not None:
                 q = row_of(at_head(query, sequence.batch, head), sequence, token, True, rows, tile.row_width)
-                out = part_at(of_query, block, sequence.batch, head)
+                out = part_at(of_query, block.part, sequence.batch, head)
                 store_row(out, sequence, token, rows, tile.row_width, tl.sum(state * g[None, :], 1) * scale)
                 of_state += q[:, None] * (g * scale)[None, :]
             else:
@@ -75,7 +71,7 @@ def space_backward(
             of_steps = tl.sum(of_decay * rates, 0)
             if key is not None:
                 k = row_of(at_head(key, sequence.batch, head), sequence, token, True, rows, tile.row_width)
-                out = part_at(of_key, block, sequence.batch, head)
+                out = part_at(of_key, block.part, sequence.batch, head)
                 store_row(out, sequence, token, rows, tile.row_width, tl.sum(of_state * (steps * v)[None, :], 1))
                 of_written = tl.sum(of_state * k[:, None], 0)
                 of_v = steps * of_written
@@ -91,13 +87,13 @@ def space_backward(
             store_row(at_head(of_value, sequence.batch, head), sequence, token, columns, tile.column_width, of_v)
             of_state = of_state * decay
         tl.debug_barrier()  # before the next chunk keeps its own
-    of_columns = (number * span.heads + head) * tile.column_width + columns
-    tl.store(of_rate + whole, sum_of_rate, mask=inside)
+    of_columns = (block.number * span.heads + head) * tile.column_width + columns
+    tl.store(of_rate + block.whole, sum_of_rate, mask=block.inside)
     if key is None:
-        tl.store(of_write + whole, sum_of_write, mask=inside)
-        tl.store(of_read + whole, sum_of_read, mask=inside)
+        tl.store(of_write + block.whole, sum_of_write, mask=block.inside)
+        tl.store(of_read + block.whole, sum_of_read, mask=block.inside)
         tl.store(of_step + of_columns, sum_of_step, mask=columns < tile.column_width)
     if skip is not None:
         tl.store(of_skip + of_columns, sum_of_skip, mask=columns < tile.column_width)
     if of_initial is not None:
-        tl.store(of_initial + whole, of_state, mask=inside)
+        tl.store(of_initial + block.whole, of_state, mask=block.inside)

@@ -8,7 +8,7 @@ from cogwheel.device_kernels.arguments import Heads
 from cogwheel.device_kernels.choice import jit
 from cogwheel.device_kernels.tiles import at_head
 from cogwheel.device_kernels.walks.arguments import Span, States, Table, Tile
-from cogwheel.device_kernels.walks.tokens import places_of, row_of, sequence_of, state_of_program, store_row, whole_state
+from cogwheel.device_kernels.walks.tokens import columns_of_program, places_of, row_of, state_or_nothing, store_row
 
 
 @jit
@@ -49,12 +49,11 @@ def space_forward(
     output: Heads, initial, states: States, last, span: Span, tile: Tile,
 ):  # fmt: skip
     """A program for each block of columns of a state; `output` or `states` may be None."""
-    number, head, block = state_of_program(span, tile)
-    sequence = sequence_of(span, number, tile.CHUNK)
-    rows = tl.arange(0, tile.ROWS)
-    columns = block * tile.COLUMNS + tl.arange(0, tile.COLUMNS)
-    inside = (rows < tile.row_width)[:, None] & (columns < tile.column_width)[None, :]
-    whole = whole_state(number, head, span, rows, columns, tile)
+    block = columns_of_program(span, tile)
+    sequence = block.sequence
+    head = block.head
+    rows = block.rows
+    columns = block.columns
     rates = table_of(rate, head, rows, columns, tile)
     fixed_step = None
     writes = None
@@ -63,13 +62,11 @@ def space_forward(
         fixed_step = columns_of(step, head, columns, tile)
         writes = table_of(write, head, rows, columns, tile)
         reads = table_of(read, head, rows, columns, tile)
-    state = tl.full([tile.ROWS, tile.COLUMNS], 0, tl.float32)
-    if initial is not None:
-        state = tl.load(initial + whole, mask=inside, other=0.0)
+    state = state_or_nothing(initial, block, tile)
     value = at_head(value, sequence.batch, head)
     for chunk in range(0, sequence.chunks):
         if states is not None:
-            tl.store(places_of(states, sequence.place + chunk, head, rows, columns), state, mask=inside)
+            tl.store(places_of(states, sequence.place + chunk, head, rows, columns), state, mask=block.inside)
         for token in range(chunk * tile.CHUNK, tl.minimum((chunk + 1) * tile.CHUNK, sequence.count)):
             v = row_of(value, sequence, token, True, columns, tile.column_width)
             steps = step_at(delta, fixed_step, sequence, head, token, columns, tile)
@@ -83,4 +80,4 @@ def space_forward(
                 if skip is not None:
                     found += columns_of(skip, head, columns, tile) * v
                 store_row(at_head(output, sequence.batch, head), sequence, token, columns, tile.column_width, found)
-    tl.store(last + whole, state, mask=inside)
+    tl.store(last + block.whole, state, mask=block.inside)

@@ -21,6 +21,18 @@ class Sequence(NamedTuple):
     place: Any  # of its first state; a sequence of n chunks has n + 1
 
 
+class StateBlock(NamedTuple):
+    number: Any  # of the sequence
+    head: Any
+    part: Any  # which of the blocks of columns
+    sequence: Any
+    rows: Any
+    own: Any  # columns within the block,
+    columns: Any  # and within the state
+    inside: Any
+    whole: Any  # places in a tensor [sequences, H, D, Dv]
+
+
 @jit
 def sequence_of(span, number, CHUNK: tl.constexpr):
     if span.first_tokens is not None:
@@ -99,17 +111,32 @@ def places_of(states, place, head, rows, columns):
 
 
 @jit
-def state_of_program(span, tile):
-    """Of programs for blocks of columns of a state: the sequence, the head and the block."""
-    column_blocks = tl.cdiv(tile.column_width, tile.COLUMNS)
-    of_head = tl.program_id(0) // column_blocks
-    return (of_head // span.heads).to(tl.int64), (of_head % span.heads).to(tl.int64), (tl.program_id(0) % column_blocks).to(tl.int64)
-
-
-@jit
 def whole_state(number, head, span, rows, columns, tile):
     """Places in a tensor [sequences, H, D, Dv]."""
     return ((number * span.heads + head) * tile.row_width + rows)[:, None] * tile.column_width + columns[None, :]
+
+
+@jit
+def state_or_nothing(state, block, tile):
+    """Of a tensor [sequences, H, D, Dv] a program's block; 0 where there is none."""
+    found = tl.full([tile.ROWS, tile.COLUMNS], 0, tl.float32)
+    if state is not None:
+        found = tl.load(state + block.whole, mask=block.inside, other=0.0)
+    return found
+
+
+@jit
+def columns_of_program(span, tile):
+    """Of a program for each block of columns of a state, all of whose rows it holds."""
+    number = tl.program_id(0) // tl.cdiv(tile.column_width, tile.COLUMNS)
+    part = (tl.program_id(0) % tl.cdiv(tile.column_width, tile.COLUMNS)).to(tl.int64)
+    head = (number % span.heads).to(tl.int64)
+    number = (number // span.heads).to(tl.int64)
+    rows = tl.arange(0, tile.ROWS)
+    own = tl.arange(0, tile.COLUMNS)
+    columns = part * tile.COLUMNS + own
+    inside = (rows < tile.row_width)[:, None] & (columns < tile.column_width)[None, :]
+    return StateBlock(number, head, part, sequence_of(span, number, tile.CHUNK), rows, own, columns, inside, whole_state(number, head, span, rows, columns, tile))
 
 
 @jit
