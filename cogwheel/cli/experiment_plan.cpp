@@ -16,7 +16,9 @@
 #include "cogwheel/compare/comparison_job.h"
 #include "cogwheel/compare/work_queue.h"
 #include "cogwheel/core/wording/duration_text.h"
+#include "cogwheel/ops/support/executor.h"
 #include "cogwheel/pages/html.h"
+#include "cogwheel/research/reproduce/lab_times.h"
 #include "cogwheel/research/reproduce/studies_of_rows.h"
 #include "cogwheel/research/reproduce/study_store.h"
 
@@ -61,7 +63,7 @@ bool has_study(const reproduce::RequestedStudy& study, const compare::Comparison
 }
 
 void say_what_desk_scale_takes(PlannedExperiment planned, const compare::RunStore& store, const Workers& asked,
-                               TrainingEstimate& all) {
+                               Estimate& all) {
   const auto& [experiment, fitted, comparison, tasks, budget, tried] = planned;
   std::map<std::string, double> rates;
   const double seconds = compare::decide_steps(planned.comparison, budget, [&](const auto& plan, const auto& config) {
@@ -134,6 +136,25 @@ void say_what_paper_scale_takes(const reproduce::TrainedExperiment& experiment, 
 
 }  // namespace
 
+void say_what_it_takes(reproduce::LabExperiment experiment, const reproduce::ReproductionRequest& request,
+                       Estimate& all) {
+  fmt::print("{}: {}\n", experiment.name, experiment.lab->question);
+  std::fflush(stdout);
+  const labs::LabHost host{.executor = ops::TorchExecutor(), .progress = [&](const std::string& line) {
+                             fmt::print(stderr, "{}: {}\n", experiment.name, line);
+                           }};
+  const reproduce::LabForecast forecast = reproduce::forecast_lab(experiment, request, host, /*to_tell=*/true);
+  all.seconds_of_labs += forecast.seconds;
+  if (forecast.measured)
+    fmt::print("about {} here{}{}\n", duration_text(forecast.seconds),
+               forecast.smaller ? ", with " + forecast.fitted + " to fit" : "",
+               forecast.exceeds ? ", more than the time given" : "");
+  else if (forecast.seconds > 0)
+    fmt::print("at most {}, as its file declares\n", duration_text(forecast.seconds));
+  else
+    fmt::print("its file does not say how long it takes\n");
+}
+
 PlannedExperiment plan_experiment(reproduce::TrainedExperiment experiment,
                                   const reproduce::ReproductionRequest& request) {
   reproduce::set_studies(experiment, request);
@@ -164,7 +185,7 @@ std::int64_t stored_runs(const PlannedExperiment& planned, const compare::RunSto
 }
 
 void say_what_it_takes(reproduce::TrainedExperiment experiment, const reproduce::ReproductionRequest& request,
-                       const compare::RunStore& store, const Workers& workers, TrainingEstimate& all) {
+                       const compare::RunStore& store, const Workers& workers, Estimate& all) {
   if (request.scale == "desk")
     return say_what_desk_scale_takes(plan_experiment(std::move(experiment), request), store, workers, all);
   reproduce::set_studies(experiment, request);

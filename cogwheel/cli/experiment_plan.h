@@ -1,4 +1,4 @@
-// Of an experiment that trains: what it takes, before anything is trained.
+// What an experiment takes, before anything is trained or computed.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -12,6 +12,7 @@
 #include "cogwheel/compare/plan/plan.h"
 #include "cogwheel/compare/record/comparison.h"
 #include "cogwheel/compare/run_store.h"
+#include "cogwheel/research/reproduce/reproduction.h"
 #include "cogwheel/research/reproduce/trained_experiment.h"
 #include "cogwheel/research/reproduce/trained_reproduction.h"
 
@@ -33,16 +34,21 @@ PlannedExperiment plan_experiment(reproduce::TrainedExperiment experiment,
 // How many runs of the comparison the store has.
 std::int64_t stored_runs(const PlannedExperiment& planned, const compare::RunStore& store);
 
-// What several experiments would train, each run counted once.
-struct TrainingEstimate {
-  std::set<std::filesystem::path> runs;  // by their places in the store
-  double seconds = 0;
+// What several experiments take, each run counted once.
+struct Estimate {
+  std::set<std::filesystem::path> runs;  // to train, by their places in the store
+  double seconds = 0;                    // of experiments that train
+  double seconds_of_labs = 0;
 };
+
+// Prints how long a lab takes here, and adds it to what others take.
+void say_what_it_takes(reproduce::LabExperiment experiment, const reproduce::ReproductionRequest& request,
+                       Estimate& all);
 
 // Prints what would be made, and how long it would take here by such workers; adds it to what other experiments take.
 // Of another scale than desk, whose data and speed nobody has on the desk: each row as `cogwheel train --dry-run` says
 // it. Nothing is written.
 void say_what_it_takes(reproduce::TrainedExperiment experiment, const reproduce::ReproductionRequest& request,
-                       const compare::RunStore& store, const Workers& workers, TrainingEstimate& all);
+                       const compare::RunStore& store, const Workers& workers, Estimate& all);
 
 }  // namespace cogwheel::cli

@@ -71,6 +71,10 @@ void LabParameters::assign(std::string_view assignment, std::string_view what) {
   set(assignment.substr(0, equals), assignment.substr(equals + 1), what);
 }
 
+bool LabParameters::has(std::string_view name) const {
+  return std::ranges::find(all_, name, &LabParameter::name) != all_.end();
+}
+
 const LabParameter& LabParameters::find(std::string_view name) const {
   for (const LabParameter& parameter : all_)
     if (parameter.name == name) return parameter;

@@ -38,6 +38,7 @@ class LabParameters {
   // The same of "name=value".
   void assign(std::string_view assignment, std::string_view what);
 
+  bool has(std::string_view name) const;
   // Of parameters that exist.
   std::int64_t whole(std::string_view name) const;
   double number(std::string_view name) const;

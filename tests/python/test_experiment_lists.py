@@ -5,12 +5,16 @@ import re
 
 
 def test_all_of_a_source_give_an_index(cogwheel_in, tmp_path):
-    """Of labs that take no time: those that a folder has already are not run again, and one without a result does not end the others."""
+    """Of labs that take no time: those that a folder has as they are asked for are not run again, one of another request is, and one without a
+    result does not end the others."""
     slow = ["alignment", "copy", "forerunners", "handwriting", "hopfield", "jacobian", "key-value", "length", "linear-attention", "local-noise", "memory", "score-cost", "superposition", "transformer"]
     for name in slow:
         folder = tmp_path / "s2" / "s2" / name
         folder.mkdir(parents=True)
         (folder / ".cogwheel").write_text("reproduction\n")
+        asked = {"seeds": 1, "steps": 3 if name == "jacobian" else 2} if name in {"alignment", "copy", "handwriting", "jacobian", "key-value", "length"} else {}
+        (folder / "request.json").write_text(json.dumps({"experiment": f"s2/{name}", "scale": "desk", "seeds": 0, "steps": 0, "minutes": 0,
+                                                         "text": [], "corpus": [], "set": [], **asked}))
         (folder / "results.json").write_text(json.dumps({
             "schema": 2, "experiment": f"s2/{name}", "section": "Section", "question": "?", "answer": "So it is.", "created": "2026-11-26T00:00:00Z", "seconds": 1,
             "findings": [{"what": f"finding of {name}", "whose": "a bound of ours" if name == "copy" else "the lecture's number", "relation": "above", "expected": 0, "agrees": name != "copy", "ours": 1.5},
@@ -28,6 +32,7 @@ def test_all_of_a_source_give_an_index(cogwheel_in, tmp_path):
     assert any("finding of copy" in line and "contradicts" in line for line in lines) and {"contradicts", "cannot tell", "agrees"} <= set(verdicts)
     assert "| s2/hopfield | draws of hopfield | the source's | above 0 | 1.5 ± 2.25 | cannot tell |" in lines
     assert any("| s2/copy | finding of copy | ours |" in line for line in lines) and re.search(r"experiments, \d+ of them our own: ", text)
+    assert not any("finding of jacobian" in line for line in lines) and any("| s2/jacobian |" in line for line in lines)
     assert sum("| s2/capacity |" in line for line in lines) >= 3
     assert any("s2/length" in line and "no result: " in line for line in lines)
     assert "What the sources claim, and what was found" in (tmp_path / "s2/report.html").read_text()

@@ -119,6 +119,11 @@ def page_of(folder, name):
         ("length", ["two", "one"], ["--set", "tokens=64"]),
         ("spectrum", ["two", "one"], ["--text", HOSTILE[:60]]),
         ("gallery", ["one"], ["--text", "ab"]),
+        ("layers", ["two", "one"], ["--text", HOSTILE[:60]]),
+        ("symmetry", ["two", "one"], ["--text", HOSTILE[:60]]),
+        ("values", ["two", "one"], ["--set", "tokens=64"]),
+        ("pruning", ["two"], ["--set", "tokens=64"]),
+        ("kept_keys", ["two", "one"], ["--set", "tokens=64"]),
     ],
 )
 def test_studies(folder, run, trained, browser, study, runs, words):
@@ -161,6 +166,65 @@ def test_experiments(folder, run, browser):
     (folder / "index/.cogwheel").write_text("reproductions\n")
     run("reproduce", "s1", "--out", "index", "--index")
     expect_sound(browser, page_of(folder, "index/report.html"))
+
+
+STUDIED = """
+title = '''{hostile}'''
+question = '''{hostile}'''
+[source]
+document = "S1"
+place = "{long}"
+items = ["S1-45"]
+[[source.table]]
+caption = '''{hostile}'''
+columns = ["{long}", "b"]
+rows = [{{ name = '''{hostile}''', variant = "softmax at 16", values = [1.5, nan] }}]
+measures = ["train_loss", "held_out_loss"]
+[comparison]
+preset = "tiny"
+tokenizer = "byte"
+baseline = "softmax"
+widths = [16, 24, 32]
+[variants.softmax]
+model.mechanism = "softmax"
+[variants.cog]
+model.mechanism = "cog"
+[[study]]
+name = "heads"
+rows = ["cog at 16", "softmax at 16"]
+[[study]]
+name = "collapse"
+rows = ["cog at 16"]
+[[claim]]
+id = "every"
+says = '''{hostile}'''
+row = "cog at 16"
+measure = "heads.kurtosis"
+every = true
+above = 0
+primary = true
+[[claim]]
+id = "untold"
+says = "{long}"
+row = "cog at 32"
+against = "softmax at 32"
+below = 0
+primary = true
+[desk]
+seeds = 2
+steps = 4
+"""
+
+
+def test_an_experiment_with_widths_and_studies(folder, cogwheel_in, browser):
+    """One of its studies cannot be made: the models have no place for the texts that it asks about."""
+    (folder / "studied.toml").write_text(STUDIED.format(hostile=HOSTILE.replace("\u202e", "").replace("'", ""), long=LONG))
+    text = next(folder.glob("text *"))
+    done = cogwheel_in(folder)("reproduce", "studied.toml", "--text", text.name, "--models", "stored", "--out", "studied")
+    assert done.returncode == 1 and "an answer of every study" in done.stderr, done.stderr
+    page = page_of(folder, "studied/report.html")
+    assert "could not be made" in page.read_text() and "its gap to the baseline" in page.read_text()
+    expect_sound(browser, page)
 
 
 @pytest.mark.parametrize("task", ["images", "diffusion", "language_modelling"])

@@ -3,7 +3,6 @@
 import functools
 import json
 import os
-import random
 import re
 import shutil
 import signal
@@ -109,7 +108,7 @@ def losses(folder, share=1.0):
 def test_claims_follow_from_the_runs(work, first):
     results = found(work / "first")
     claims = {claim["id"]: claim for claim in results["claims"]}
-    assert list(claims) == ["ahead-at-first", "behind-at-last", "outer-layers-tie", "first-layer-behind"]
+    assert list(claims) == ["ahead-at-first", "behind-at-last", "outer-layers-tie", "first-layer-behind", "crosses-softmax"]
     for name, row, share in (("ahead-at-first", "Cog in all layers", 0.1111), ("behind-at-last", "Cog in all layers", 1), ("outer-layers-tie", "softmax first and last", 1)):
         values = losses(work / "first", share)
         expected = [values[row, seed] - values["softmax", seed] for seed in (1, 2)]
@@ -118,6 +117,8 @@ def test_claims_follow_from_the_runs(work, first):
         assert claims[name]["verdict"] in ("agrees", "contradicts", "cannot tell")
         assert (claims[name]["verdict"] == "cannot tell") == (claims[name]["p_adjusted"] >= 0.05)
     assert claims["first-layer-behind"]["verdict"] is None and claims["ahead-at-first"]["printed"] == -0.07
+    crossing = claims["crosses-softmax"]
+    assert crossing["verdict"] is None and (crossing["mean"], crossing["later_mean"]) == (claims["ahead-at-first"]["mean"], claims["behind-at-last"]["mean"])
     (table,) = results["tables"]
     cog = table["rows"][1]
     assert cog["printed"] == [6.07, 4.73, 4.03, 3.6, 3.45] and len(cog["ours"]) == 5
@@ -220,7 +221,7 @@ def test_runs_are_trained_once_for_all(reproduce, work, first):
     assert more.returncode == 0 and len(list((work / "models").iterdir())) == 12
     assert ages == {path: (path / "result.json").stat().st_mtime_ns for path in models}
     dry = reproduce(EXPERIMENT, *SMALL, "--text", "text.txt", "--models", "models", "--dry-run")
-    assert "8 runs, 8 of them in models" in dry.stdout and "590M tokens" in dry.stdout
+    assert "8 runs, 8 of them in models" in dry.stdout and "4,500 steps each" in dry.stdout
     # What another experiment of the folder overwrites are its own files and links, not the runs.
     over = reproduce(EXPERIMENT, *SMALL, "--text", "text.txt", "--out", "again", "--models", "models", "--overwrite")
     assert over.returncode == 0, over.stderr
@@ -258,21 +259,27 @@ def test_a_damaged_run_is_trained_anew(reproduce, work, first):
     assert [claim["values"][:2] for claim in found(work / "anew")["claims"]] == [claim["values"] for claim in found(work / "first")["claims"]]
 
 
-def test_killed_at_any_moment_it_goes_on_to_the_same_numbers(reproduce, work, first):
-    draw = random.Random(3)
-    words = [*SMALL, "--text", "text.txt"]
-    process = reproduce(EXPERIMENT, *words, "--out", "killed", "--models", "own", background=True)
-    for _ in range(5):
-        time.sleep(draw.uniform(0.4, 1.6))
+def test_killed_at_five_moments_it_goes_on_to_the_same_numbers(reproduce, work, own):
+    """When it has written what was asked for, between runs, and after the last, when a study is left."""
+    studied = ('[[claim]]\nid = "ahead"', '[[study]]\nname = "heads"\n[[claim]]\nid = "sharper"\nsays = "Cog is sharper"\nrow = "cog"\nagainst = "softmax"\nmeasure = "heads.kurtosis"\nabove = 0\nprimary = true\n[[claim]]\nid = "ahead"')
+    file = own("killed", studied, ('preset = "tiny"', 'preset = "tiny"\ntokenizer = "byte"'), ("seeds = 2", "seeds = 3"), ("steps = 4", "steps = 20"))
+    words = [file, "--text", "text.txt"]
+    assert reproduce(*words, "--out", "whole", "--models", "whole-models").returncode == 0
+    moments = [lambda: (work / "killed/request.json").exists(), *(lambda runs=runs: len(list(work.glob("own/*/result.json"))) >= runs for runs in (1, 3, 5, 6))]
+    process = reproduce(*words, "--out", "killed", "--models", "own", background=True)
+    killed = 0
+    for moment in moments:
+        while process.poll() is None and not moment():
+            time.sleep(0.001)
+        killed += process.poll() is None
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        if (work / "killed/request.json").exists():
-            process = reproduce("--resume", "killed", "--models", "own", background=True)
-        else:
-            process = reproduce(EXPERIMENT, *words, "--out", "killed", "--models", "own", "--overwrite", background=True)
+        process = reproduce("--resume", "killed", "--models", "own", background=True)
     _, error = process.communicate(timeout=120)
     assert process.returncode == 0, error
-    assert told(work / "killed") == told(work / "first")
+    assert killed >= 4  # the study of the last may have been faster
+    assert told(work / "killed") == told(work / "whole")
+    assert found(work / "killed")["studies"][0]["numbers"] == found(work / "whole")["studies"][0]["numbers"]
 
 
 def test_a_file_of_ones_own_is_reproduced_and_resumed(reproduce, work, own):
@@ -366,7 +373,7 @@ def test_keys_with_an_option_of_compare_are_set(reproduce, work, own):
     assert refused.stderr == "cogwheel: --set model.dropout: expected at least 0 and below 1, got 2\n"
 
 
-@pytest.mark.parametrize("name", ["s1/convergence", "s1/language-model", "s4/layers"])
+@pytest.mark.parametrize("name", ["s1/collapse", "s1/convergence", "s1/dynamics", "s1/language-model", "s1/patterns", "s1/squashing", "s4/layers"])
 def test_paper_scales_are_planned(reproduce, work, name):
     """What refuses is the data, of which there are too few, and nothing before them."""
     (work / "short.txt").write_text(generated_text(20))
@@ -465,8 +472,12 @@ def test_minutes_decide_the_steps_once(reproduce, work):
         ([], "experiment: expected a name, as `cogwheel list experiments` shows them, or --resume DIR, got neither", 2),
         ([EXPERIMENT, "--scale", "wall"], "--scale: expected desk or paper, got wall", 2),
         ([EXPERIMENT, "--set", "model.windw=3"], "--set: key: expected model.window, ", 2),
-        (["--resume", "text.txt"], "text.txt: expected the folder of an experiment that trains, got no request.json in it", 1),
-        (["s2/capacity", "--seeds", "2"], "s2/capacity: expected no options but --set, --out and --overwrite, as it is a lab, got ", 2),
+        (["--resume", "text.txt"], "text.txt: expected the folder of an experiment, got no request.json in it", 1),
+        (["s2/capacity", "--seeds", "2"], "s2/capacity: expected no --seeds, as its lab has no seeds, got --seeds", 2),
+        (["s2/capacity", "--steps", "2"], "s2/capacity: expected no --steps, as its lab has no steps, got --steps", 2),
+        (["s2/copy", "--seeds", "101"], "--seeds: seeds: expected at most 100, got 101", 2),
+        (["s2/capacity", "--text", "text.txt"], "s2/capacity: expected no --scale, --text, --corpus, --retrain, --workers and --threads, as it is a lab, got --text", 2),
+        (["s2/capacity", "--retrain"], "as it is a lab, got --retrain", 2),
         ([EXPERIMENT, "--resume", "x", "--seeds", "2"], "", 2),
         ([EXPERIMENT, "--steps", "2", "--minutes", "1"], "--steps excludes --minutes", 2),
         (["--resume", "first", "--retrain"], "--retrain excludes --resume", 2),

@@ -126,7 +126,8 @@ def test_workers_end_with_their_comparison(begin, compare, work, one):
     process = begin("--resume", "ended", "--workers", 2)
     wait_for(lambda: len(children_of(process)) == 2)
     for number in workers:
-        os.kill(number, signal.SIGCONT)
+        with contextlib.suppress(ProcessLookupError):  # a system may end what is stopped and has no parent any more
+            os.kill(number, signal.SIGCONT)
     wait_for(lambda: all(map(is_gone, workers)))
     workers = wait_for(lambda: process.poll() is not None or (len(found := children_of(process)) == 2 and found))
     process.send_signal(signal.SIGINT)
@@ -155,7 +156,7 @@ def test_a_stored_run_is_made_anew_once(begin, compare, work, cogwheel_in):
         answers.append((found["claims"], found["tables"], found["answer"]))
     assert answers[0] == answers[1] == answers[2]
     refused = reproduce("s2/hopfield", "--workers", 2)
-    assert refused.stderr == "cogwheel: s2/hopfield: expected no --workers and no --threads, as it is a lab, got them\n"
+    assert refused.stderr.endswith(", as it is a lab, got --workers or --threads\n") and refused.stderr.count("\n") == 1
     # Of several experiments the labs are made as they are.
     several = reproduce("s0", "--workers", 2, "--out", "several")
     assert several.returncode == 0 and (work / "several/s0/layer/results.json").exists(), several.stderr

@@ -25,6 +25,7 @@
 #include "cogwheel/ops/support/executor.h"
 #include "cogwheel/pages/html.h"
 #include "cogwheel/research/reproduce/index.h"
+#include "cogwheel/research/reproduce/lab_times.h"
 #include "cogwheel/research/reproduce/reproduction.h"
 #include "cogwheel/research/reproduce/trained_reproduction.h"
 #include "cogwheel/runs/run_folder.h"
@@ -89,7 +90,8 @@ std::string command_of(const reproduce::ReproductionRequest& request) {
     command += " --minutes " + number_text(request.minutes);
   for (const auto& [option, paths] : {std::pair{" --text ", &request.text}, {" --corpus ", &request.corpus}})
     for (const std::string& path : *paths) command += option + shell_word(fs::proximate(path).string());
-  for (const std::string& assignment : request.set) command += " --set " + shell_word(assignment);
+  for (const auto* assignments : {&request.set, &request.fitted})
+    for (const std::string& assignment : *assignments) command += " --set " + shell_word(assignment);
   return command;
 }
 
@@ -97,10 +99,11 @@ std::string command_of(const reproduce::ReproductionRequest& request) {
 void print_findings(const labs::LabResult& result, const reproduce::SourceName& source) {
   for (const labs::Finding& finding : result.findings) {
     const bool compared = finding.verdict().has_value();
-    fmt::print(
-        "{:<3}  {}: {}{}\n", compared ? reproduce::agreement_word(finding) : "", finding.what, finding.ours_text(),
-        compared ? fmt::format(", expected {} ({})", finding.expected_text(), finding.whose_text(source.possessive))
-                 : "");
+    std::string told;
+    if (compared)
+      told = fmt::format(", expected {} ({})", finding.expected_text(), finding.whose_text(source.possessive));
+    if (const std::string evidence = finding.evidence_text(); !evidence.empty()) told += ": " + evidence;
+    fmt::print("{:<3}  {}: {}{}\n", compared ? finding.verdict_word() : "", finding.what, finding.ours_text(), told);
   }
   fmt::print("\n{}\n", result.answer);
   for (const labs::Finding& finding : result.findings)
@@ -108,36 +111,52 @@ void print_findings(const labs::LabResult& result, const reproduce::SourceName& 
       fmt::print("{}: {}\n", finding.what, finding.remark);
 }
 
+bool is_lab(const Experiment& found) { return !reproduce::has_variants(read_file(found.path), found.path.string()); }
+
 // Throws UsageError where something is asked for that only trained experiments have.
 void expect_options_of_a_lab(const ReproduceArguments& arguments) {
   const reproduce::ReproductionRequest& given = arguments.request;
-  reproduce::ReproductionRequest plain;
-  plain.experiment = given.experiment, plain.set = given.set;
-  if (given == plain && has_workers(arguments))
-    throw UsageError(expected_got(given.experiment, "no --workers and no --threads, as it is a lab", "them"));
-  if (given != plain || arguments.retrain || arguments.dry_run)
-    throw UsageError(expected_got(given.experiment, "no options but --set, --out and --overwrite, as it is a lab",
-                                  arguments.dry_run   ? "--dry-run"
-                                  : arguments.retrain ? "--retrain"
-                                                      : command_of(given)));
+  const std::pair<bool, const char*> options[] = {{given.scale != reproduce::ReproductionRequest().scale, "--scale"},
+                                                  {!given.text.empty(), "--text"},
+                                                  {!given.corpus.empty(), "--corpus"},
+                                                  {arguments.retrain, "--retrain"},
+                                                  {has_workers(arguments), "--workers or --threads"}};
+  for (const auto& [asked, option] : options)
+    if (asked)
+      throw UsageError(expected_got(given.experiment,
+                                    "no --scale, --text, --corpus, --retrain, --workers and --threads, as it is a lab",
+                                    option));
+}
+
+reproduce::LabExperiment parse_lab(const Experiment& found, const reproduce::ReproductionRequest& request) {
+  reproduce::LabExperiment experiment =
+      reproduce::parse_lab_experiment(read_file(found.path), found.name, found.path.string());
+  reproduce::set_parameters(experiment, request);
+  return experiment;
 }
 
 void reproduce_lab(const Experiment& found, const ReproduceArguments& arguments) {
-  expect_options_of_a_lab(arguments);
-  reproduce::LabExperiment experiment =
-      reproduce::parse_lab_experiment(read_file(found.path), found.name, found.path.string());
-  reproduce::set_parameters(experiment, arguments.request.set);
+  reproduce::LabExperiment experiment = parse_lab(found, arguments.request);
   const ResultFolder folder = take_result_folder(found.name, arguments);
 
   fmt::print(stderr, "{}: {}\n", found.name, experiment.lab->question);
+  reproduce::ReproductionRequest recorded = arguments.request;
+  const labs::LabHost host{.executor = ops::TorchExecutor(), .progress = [&](const std::string& line) {
+                             fmt::print(stderr, "{}: {}\n", found.name, line);
+                           }};
+  const reproduce::LabForecast forecast =
+      reproduce::forecast_lab(experiment, arguments.request, host, /*to_tell=*/false);
+  if (!forecast.fitted.empty()) recorded.fitted = {forecast.fitted};
+  if (forecast.smaller || forecast.exceeds)
+    host.progress(forecast.fitted + ", for the time given" +
+                  (forecast.exceeds ? ", which what it takes anyway exceeds" : ""));
+  write_file(folder.path / reproduce::request_file, reproduce::request_to_json(recorded));
   const auto begin = std::chrono::steady_clock::now();
-  labs::LabResult result = experiment.lab->run(
-      experiment.parameters, {.executor = ops::TorchExecutor(), .progress = [&](const std::string& line) {
-                                fmt::print(stderr, "{}: {}\n", found.name, line);
-                              }});
+  labs::LabResult result = reproduce::run_lab(experiment, host);
+  recorded.minutes = 0;
   const reproduce::Reproduction reproduction{.experiment = std::move(experiment),
                                              .result = std::move(result),
-                                             .command = command_of(arguments.request),
+                                             .command = command_of(recorded),
                                              .created = utc_now(),
                                              .version = COGWHEEL_VERSION,
                                              .cpu = compare::this_machine().cpu,
@@ -205,11 +224,19 @@ void reproduce_trained(const Experiment& found, const ReproduceArguments& argume
   reproduction.expect_studies();
 }
 
+// Says what it would take, and adds it to the estimate of all.
+void estimate(const Experiment& found, const ReproduceArguments& arguments, Estimate& all) {
+  if (is_lab(found))
+    say_what_it_takes(parse_lab(found, arguments.request), arguments.request, all);
+  else
+    say_what_it_takes(parse_trained(found), arguments.request, store_of(arguments), arguments.workers, all);
+}
+
 void run_experiment(const Experiment& found, const ReproduceArguments& arguments) {
-  if (!reproduce::has_variants(read_file(found.path), found.path.string())) return reproduce_lab(found, arguments);
-  if (!arguments.dry_run) return reproduce_trained(found, arguments);
-  TrainingEstimate estimate;
-  say_what_it_takes(parse_trained(found), arguments.request, store_of(arguments), arguments.workers, estimate);
+  if (is_lab(found)) expect_options_of_a_lab(arguments);
+  Estimate of_one;
+  if (arguments.dry_run) return estimate(found, arguments, of_one);
+  is_lab(found) ? reproduce_lab(found, arguments) : reproduce_trained(found, arguments);
 }
 
 // All experiments, or those of one source: those whose name begins so.
@@ -217,6 +244,27 @@ std::vector<Experiment> experiments_of(const std::string& name) {
   std::vector<Experiment> all = reproductions();
   if (name != "all") std::erase_if(all, [&](const Experiment& each) { return !each.name.starts_with(name + "/"); });
   return all;
+}
+
+// What applies to a lab of what is asked of many experiments: the time it may take, and seeds and steps where it has
+// them. At another scale than desk it is the same.
+reproduce::ReproductionRequest request_of_lab(const Experiment& found, const reproduce::ReproductionRequest& asked) {
+  const LabParameters parameters = parse_lab(found, {}).parameters;
+  return {.experiment = found.name,
+          .seeds = parameters.has(reproduce::seeds_parameter) ? asked.seeds : 0,
+          .steps = parameters.has(reproduce::steps_parameter) ? asked.steps : 0,
+          .minutes = asked.minutes};
+}
+
+// Whether the result in a folder is of this request; what nobody can read is of none.
+bool has_request(const fs::path& folder, const reproduce::ReproductionRequest& request) {
+  const fs::path file = folder / reproduce::request_file;
+  try {
+    return path_exists(file) &&
+           reproduce::is_recorded(request, reproduce::parse_request(read_file(file), file.string()));
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 // Makes what is missing, one experiment after the other, each in the folder of its name; one that fails does not end
@@ -233,33 +281,33 @@ void reproduce_several(const std::vector<Experiment>& all, const ReproduceArgume
   reproduce::IndexSummary index{
       .command = command_of(arguments.request), .created = utc_now(), .version = COGWHEEL_VERSION, .experiments = {}};
   const auto lock = arguments.dry_run ? nullptr : take_folder(path, index_kind, true);
-  TrainingEstimate estimate;
+  Estimate all_of_them;
   std::string problems;
   for (const Experiment& found : all) {
     ReproduceArguments one = arguments;
     one.request.experiment = found.name;
     one.out = (path / found.name).string();
     one.overwrite = true;
-    const bool lab = !reproduce::has_variants(read_file(found.path), found.path.string());
-    if (lab) one.request = {.experiment = found.name}, one.retrain = false, one.workers = {};
     const fs::path results = results_of(found);
     reproduce::IndexedExperiment indexed{
         .name = found.name, .source = {}, .question = found.summary, .answer = {}, .created = {}};
     try {
-      if (arguments.dry_run) {
-        if (lab) continue;
-        reproduce::TrainedExperiment experiment = parse_trained(found);
-        if (!experiment.has_scale(one.request.scale)) {
-          fmt::print("{}: of no other scale than desk\n\n", found.name);
-          continue;
-        }
-        say_what_it_takes(std::move(experiment), one.request, store_of(one), one.workers, estimate);
-        fmt::print("\n");
-        continue;
-      }
+      const bool lab = is_lab(found);
+      if (lab) one.request = request_of_lab(found, arguments.request), one.retrain = false, one.workers = {};
       std::error_code problem;
       const bool there = fs::exists(results, problem);
-      if (!arguments.index && (!lab || arguments.retrain || !there)) run_experiment(found, one);
+      const bool stays =
+          lab && there && !arguments.retrain && !arguments.index && has_request(path / found.name, one.request);
+      if (arguments.dry_run) {
+        if (stays)
+          fmt::print("{}: is there\n\n", found.name);
+        else if (!lab && !parse_trained(found).has_scale(one.request.scale))
+          fmt::print("{}: of no other scale than desk\n\n", found.name);
+        else
+          estimate(found, one, all_of_them), fmt::print("\n");
+        continue;
+      }
+      if (!arguments.index && !stays) run_experiment(found, one);
       if (arguments.index && !there) continue;
       indexed = reproduce::parse_indexed(read_file(results), results.string());
     } catch (const Interrupted&) {
@@ -272,9 +320,10 @@ void reproduce_several(const std::vector<Experiment>& all, const ReproduceArgume
     index.experiments.push_back(std::move(indexed));
   }
   if (arguments.dry_run && arguments.request.scale == "desk")
-    fmt::print("In all {} to train, about {} here{}; labs take seconds to minutes each\n",
-               pages::counted(std::ssize(estimate.runs), "run"), duration_text(estimate.seconds),
-               arguments.workers.count > 1 ? fmt::format(" by {} workers", arguments.workers.count) : "");
+    fmt::print("In all {} to train, about {} here{}; labs about {}\n",
+               pages::counted(std::ssize(all_of_them.runs), "run"), duration_text(all_of_them.seconds),
+               arguments.workers.count > 1 ? fmt::format(" by {} workers", arguments.workers.count) : "",
+               duration_text(all_of_them.seconds_of_labs));
   if (arguments.dry_run && problems.empty()) return;
   if (arguments.dry_run) throw Error(expected_got("reproduce", "an estimate of every experiment", problems));
   write_file(path / "report.html", reproduce::index_page(index));
@@ -293,7 +342,7 @@ void take_recorded_request(ReproduceArguments& arguments) {
   const fs::path file = fs::path(arguments.resume) / reproduce::request_file;
   std::error_code problem;
   if (!fs::exists(file, problem))
-    throw Error(expected_got(arguments.resume, "the folder of an experiment that trains",
+    throw Error(expected_got(arguments.resume, "the folder of an experiment",
                              "no " + std::string(reproduce::request_file) + " in it"));
   const std::string named = recorded_experiment(arguments.request.experiment);
   arguments.request = reproduce::parse_request(read_file(file), file.string());
@@ -336,29 +385,30 @@ void add_reproduce_command(CLI::App& app) {
   add("--set", request.set,
       "override parameters of a lab, as in seed=2 or sizes=250,500; keys of all models; or parameters of a study, as "
       "in "
-      "pictures.samples=300",
+      "pictures.samples=300; of several experiments, of those that train",
       "KEY=VALUE");
   add("--scale", request.scale, "of models and runs: desk, or paper, the source's own (default: desk)", "NAME");
   settings.push_back(add_number(*command, "--seeds", request.seeds, compare::seeds_range,
-                                "runs of each row (default: the experiment's)")
+                                "runs of each row, or of a lab that trains (default: the experiment's)")
                          ->type_name("K"));
   CLI::Option* steps = settings.emplace_back(add_number(*command, "--steps", request.steps, runs::steps_range,
                                                         "training steps of a run (default: the experiment's)")
                                                  ->type_name("N"));
-  settings.push_back(add_number(*command, "--minutes", request.minutes, Range<double>{0.1, 1e6},
-                                "as many steps as fit into so many minutes here, instead")
-                         ->type_name("N")
-                         ->excludes(steps));
+  settings.push_back(
+      add_number(*command, "--minutes", request.minutes, Range<double>{0.1, 1e6},
+                 "as many steps as fit into so many minutes here, instead; of a lab that trains at most its own")
+          ->type_name("N")
+          ->excludes(steps));
   add("--text", request.text, "files or folders to train on; by default Python's standard library", "PATH");
   add("--corpus", request.corpus, "folders of `cogwheel data prepare`, instead", "DIR");
   command
       ->add_option("--models", arguments->models,
                    "where trained runs are kept for all experiments (default: runs/models)")
       ->type_name("DIR");
-  CLI::Option* retrain = command->add_flag("--retrain", arguments->retrain, "train anew what --models has");
+  CLI::Option* retrain =
+      command->add_flag("--retrain", arguments->retrain, "train anew what --models has; of several, compute labs anew");
   const auto [workers, threads] = add_worker_options(*command, arguments->workers);
-  CLI::Option* dry =
-      command->add_flag("--dry-run", arguments->dry_run, "say what would be trained and how long it takes");
+  CLI::Option* dry = command->add_flag("--dry-run", arguments->dry_run, "say what would be made and how long it takes");
   CLI::Option* index =
       command->add_flag("--index", arguments->index, "of several: run nothing, index the results that --out has");
   for (CLI::Option* of_training : {workers, threads}) index->excludes(of_training);
@@ -368,7 +418,8 @@ void add_reproduce_command(CLI::App& app) {
   out->type_name("DIR");
   CLI::Option* overwrite =
       command->add_flag("--overwrite", arguments->overwrite, "replace the result that --out holds");
-  CLI::Option* resume = command->add_option("--resume", arguments->resume, "go on with an interrupted experiment");
+  CLI::Option* resume =
+      command->add_option("--resume", arguments->resume, "go on with an interrupted experiment; a lab begins again");
   resume->type_name("DIR");
   for (CLI::Option* each : settings) resume->excludes(each), index->excludes(each);
   resume->excludes(out)->excludes(dry)->excludes(index)->excludes(retrain)->excludes(overwrite);

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 
 #include "cogwheel/compare/statistics/paired_statistics.h"
-#include "cogwheel/compare/statistics/student_t.h"
 #include "cogwheel/pages/html.h"
 #include "cogwheel/research/labs/sums.h"
 
@@ -22,10 +22,6 @@ std::string number_for_readers(double value) {
   std::string text = fmt::format("{:.4g}", std::abs(value));
   if (std::abs(value) >= 1e3 && std::abs(value) < 1e15) text = pages::grouped(std::llround(std::abs(value)));
   return value < 0 ? "−" + text : text;
-}
-
-std::string_view verdict_name(Verdict verdict) {
-  return verdict == Verdict::agrees ? "agrees" : verdict == Verdict::contradicts ? "contradicts" : "cannot tell";
 }
 
 std::string Finding::relation_name(Relation relation) {
@@ -49,22 +45,12 @@ Finding::Relation Finding::find_relation(std::string_view name) {
 }
 
 std::optional<Verdict> Finding::verdict() const {
-  const double low = ours - interval.value_or(0), high = ours + interval.value_or(0);
-  const auto of = [](bool all, bool any) {
-    return all ? Verdict::agrees : any ? Verdict::cannot_tell : Verdict::contradicts;
-  };
-  switch (relation) {
-    case Relation::near:
-      return of(std::max(std::abs(low - expected), std::abs(high - expected)) <= tolerance,
-                low <= expected + tolerance && high >= expected - tolerance);
-    case Relation::at_most:
-      return of(high <= expected, low <= expected);
-    case Relation::above:
-      return of(low > expected, high > expected);
-    case Relation::shown:
-      break;
-  }
-  return std::nullopt;
+  if (relation == Relation::shown) return std::nullopt;
+  if (tested) return tested->verdict;
+  const bool holds = relation == Relation::near      ? std::abs(ours - expected) <= tolerance
+                     : relation == Relation::at_most ? ours <= expected
+                                                     : ours > expected;
+  return holds ? Verdict::agrees : Verdict::contradicts;
 }
 
 std::optional<bool> Finding::agrees() const {
@@ -105,39 +91,66 @@ std::string Finding::whose_text(std::string_view possessive) const {
 }
 
 std::string Finding::ours_text() const {
-  return number_for_readers(ours) + (interval ? " ± " + number_for_readers(*interval) : "");
+  return number_for_readers(ours) + (tested && tested->interval ? " ± " + number_for_readers(*tested->interval) : "");
 }
 
 namespace {
 
-// P(T ≥ t) of one sided tests.
-double one_sided(double t, double degrees) {
-  const double both = compare::student_t_two_sided_p(t, degrees);
-  return t > 0 ? both / 2 : 1 - both / 2;
+using compare::TestedClaim;
+
+// Of "near" the values are taken less what is expected, so that its tolerance is a margin around 0.
+TestedClaim::Relation claim_relation(Finding::Relation relation) {
+  return relation == Finding::Relation::near      ? TestedClaim::Relation::equal
+         : relation == Finding::Relation::at_most ? TestedClaim::Relation::below
+                                                  : TestedClaim::Relation::above;
+}
+
+TestedClaim claim_of(const Finding& finding) {
+  TestedClaim claim{.relation = claim_relation(finding.relation), .bound = finding.expected, .values = finding.values};
+  if (finding.relation != Finding::Relation::near) return claim;
+  claim.bound = finding.tolerance;
+  for (double& value : claim.values) value -= finding.expected;
+  return claim;
 }
 
 }  // namespace
 
-Finding of_draws(Finding finding, std::span<const double> values) {
-  const Mean mean = mean_of({values.begin(), values.end()});
-  finding.ours = mean.value;
-  const auto degrees = static_cast<double>(values.size()) - 1;
-  if (!compare::has_spread(values)) return finding;
-  finding.interval = mean.error * compare::student_t_quantile(1 - compare::significance_level, degrees);
-  const auto t = [&](double bound) { return (mean.value - bound) / mean.error; };
-  switch (finding.relation) {
-    case Finding::Relation::near:
-      finding.p = std::max(one_sided(t(finding.expected - finding.tolerance), degrees),
-                           one_sided(-t(finding.expected + finding.tolerance), degrees));
-      break;
-    case Finding::Relation::at_most:
-    case Finding::Relation::above:
-      finding.p = compare::student_t_two_sided_p(t(finding.expected), degrees);
-      break;
-    case Finding::Relation::shown:
-      break;
-  }
+std::string_view Finding::verdict_word() const {
+  const std::optional<Verdict> found = verdict();
+  if (!found) return "–";
+  return *found == Verdict::agrees ? "yes" : *found == Verdict::contradicts ? "no" : compare::verdict_name(*found);
+}
+
+std::string Finding::evidence_text() const {
+  if (!tested || !tested->p_adjusted) return "";
+  std::string text = fmt::format("p {:.2g}", *tested->p_adjusted);
+  if (tested->visible)
+    text += "; " + compare::visible_text(claim_relation(relation), std::ssize(values), *tested, "draws");
+  return text;
+}
+
+Finding of_draws(Finding finding, std::vector<double> values) {
+  finding.ours = mean_of(values).value;
+  finding.values = std::move(values);
   return finding;
+}
+
+void decide_findings(std::vector<Finding>& findings) {
+  std::vector<TestedClaim> claims;
+  std::vector<Finding*> of_claims;
+  for (Finding& finding : findings) {
+    TestedClaim claim = claim_of(finding);
+    if (!std::isfinite(finding.ours) || !compare::has_spread(claim.values)) continue;
+    if (finding.relation == Finding::Relation::shown) {
+      finding.tested = {.mean = finding.ours,
+                        .interval = compare::estimate_mean(finding.values).interval,
+                        .confidence = 1 - compare::significance_level};
+      continue;
+    }
+    claims.push_back(std::move(claim)), of_claims.push_back(&finding);
+  }
+  const std::vector<compare::ClaimResult> results = compare::decide_claims(claims);
+  for (std::size_t index = 0; index < results.size(); ++index) of_claims[index]->tested = results[index];
 }
 
 }  // namespace cogwheel::labs

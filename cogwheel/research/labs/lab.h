@@ -2,6 +2,7 @@
 // source lets one expect beside what was found here, and what shows them. A lab is a function of its parameters, the
 // seed among them; pages and files are made elsewhere (research/reproduce/reproduction.h).
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -36,6 +37,18 @@ struct LabHost {
   std::function<void(const std::string&)> progress = [](const std::string&) {};
 };
 
+// The parameter that the time of a lab grows with in proportion, beside what it takes anyway: of training its steps.
+// `cogwheel reproduce --minutes` makes it smaller.
+struct LabSize {
+  std::string parameter = {};  // a whole number; empty: it takes what it takes
+  // What it takes anyway is the same for multiples of this: a run of fewer steps than it is evaluated has fewer
+  // evaluations.
+  std::int64_t unit = 1;
+};
+
+// Of a lab all of whose parameters fit each other.
+inline void any_parameters(const LabParameters&) {}
+
 struct LabEntry {
   std::string name;      // as labs.def has it, with - for _
   std::string title;     // of the page
@@ -43,7 +56,8 @@ struct LabEntry {
   LabParameters parameters;
   LabResult (*run)(const LabParameters& parameters, const LabHost& host);
   // Throws UsageError for parameters that do not fit each other, before anything is written.
-  void (*check)(const LabParameters& parameters) = [](const LabParameters&) {};
+  void (*check)(const LabParameters& parameters) = any_parameters;
+  LabSize size = {};
 };
 
 }  // namespace cogwheel::labs

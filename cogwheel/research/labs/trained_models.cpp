@@ -48,7 +48,7 @@ runs::TrainingOptions training_options(const LabParameters& given, std::int64_t 
   options.final_learning_rate = options.learning_rate / 30;
   options.warm_up = std::min<std::int64_t>(100, options.steps / 10);
   options.seed = static_cast<std::uint64_t>(given.whole("seed") + run);
-  options.report_every = options.evaluate_every = std::max<std::int64_t>(1, options.steps / 20);
+  options.report_every = options.evaluate_every = std::max<std::int64_t>(1, options.steps / evaluations_of_training);
   options.curve_tokens = 128;
   options.checkpoint_every = 0;
   return options;

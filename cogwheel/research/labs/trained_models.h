@@ -31,6 +31,10 @@ runs::TrainingOptions training_options(const LabParameters& given, std::int64_t 
 // The parameters that `training_options` reads, with these defaults.
 std::vector<LabParameter> training_parameters(double steps, double batch, double learning_rate);
 
+// The size of a lab that trains by train_models: each model is evaluated so many times, however many steps it makes.
+inline constexpr std::int64_t evaluations_of_training = 20;
+inline LabSize steps_size() { return {"steps", evaluations_of_training}; }
+
 // How many runs of each model a lab trains, of seeds that follow each other.
 LabParameter seeds_parameter();
 

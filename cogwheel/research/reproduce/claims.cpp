@@ -172,15 +172,17 @@ std::vector<DecidedClaim> decide(const std::vector<Claim>& claims, const Measure
     // Differences are of numbers, whose rounding is larger than theirs.
     for (const double value : values_of(measured, claim.row, "", claim.number))
       test.rounding = std::max(test.rounding, compare::rounding_of(value));
-    if (is_tested(claim))
+    if (is_tested(claim)) {
       tested.push_back(std::move(test));
-    else
-      each.result.mean = decide_claims(std::vector{test})[0].mean;
+    } else {
+      const ClaimResult untested = compare::decide_claims(std::vector{test})[0];
+      each.result.mean = untested.mean, each.result.later_mean = untested.later_mean;
+    }
     if (claim.every && !each.values.empty())
       each.result.verdict = runs_against(each) == 0 ? Verdict::agrees : Verdict::contradicts;
     decided.push_back(std::move(each));
   }
-  const std::vector<ClaimResult> results = decide_claims(tested);
+  const std::vector<ClaimResult> results = compare::decide_claims(tested);
   std::size_t next = 0;
   for (DecidedClaim& each : decided)
     if (is_tested(each.claim)) each.result = results[next++];
@@ -212,7 +214,7 @@ std::string expected_text(const Claim& claim) {
 std::string verdict_text(const DecidedClaim& decided) {
   if (!decided.claim.primary) return "shown";
   const ClaimResult& result = decided.result;
-  std::string text(verdict_name(result.verdict));
+  std::string text(compare::verdict_name(result.verdict));
   if (decided.claim.every)
     return result.verdict != Verdict::contradicts ? text + (decided.values.empty() ? ": no run" : "")
                                                   : fmt::format("{} (not so in {} of {})", text, runs_against(decided),
@@ -220,10 +222,7 @@ std::string verdict_text(const DecidedClaim& decided) {
   if (result.p_adjusted) text += fmt::format(" (p {:.2g})", *result.p_adjusted);
   if (result.verdict != Verdict::cannot_tell) return text;
   if (!result.visible) return text + (decided.values.size() < 2 ? ": too few seeds" : ": the same in every seed");
-  text += fmt::format(": {} seeds show {} {:.2g}", decided.values.size(),
-                      decided.claim.relation == Relation::equal ? "a margin of" : "a difference of", *result.visible);
-  return text + "; " + (decided.claim.relation == Relation::equal ? "that of the claim" : "the one found") + " takes " +
-         (result.seeds_needed ? std::to_string(*result.seeds_needed) : fmt::format("more than {}", most_seeds));
+  return text + ": " + compare::visible_text(decided.claim.relation, std::ssize(decided.values), result, "seeds");
 }
 
 std::string claims_sentence(const std::vector<DecidedClaim>& decided) {

@@ -33,7 +33,7 @@ std::vector<double> values_of(const Measurements& measured, const std::string& r
 struct DecidedClaim {
   Claim claim;
   std::vector<double> values;  // of each seed
-  ClaimResult result;          // of a claim that is not primary its mean alone
+  ClaimResult result;          // of a claim that is not primary its means alone
 };
 
 // Primary claims are decided together, the others shown.

@@ -30,7 +30,7 @@ void add_findings(const Json& findings, IndexedExperiment& experiment) {
                        .expected = finding.at("expected").get<double>(),
                        .tolerance = finding.value("tolerance", 0.0),
                        .ours = finding.at("ours").is_number() ? finding.at("ours").get<double>() : std::nan("")};
-    if (finding.contains("interval")) read.interval = finding.at("interval").get<double>();
+    if (finding.contains("interval")) read.tested = {.interval = finding.at("interval").get<double>()};
     experiment.lines.push_back({.claim = read.what,
                                 .ours = finding.value("whose", "") == labs::Finding::bound_of_ours,
                                 .expected = read.expected_text(),

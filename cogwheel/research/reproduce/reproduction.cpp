@@ -44,7 +44,7 @@ LabExperiment parse_lab_experiment(std::string_view text, const std::string& nam
   const std::string name_of_lab = keys.text("lab").value_or(""), section = keys.text("section").value_or("");
   const std::vector<std::string> items = keys.texts("items");
   const toml::table* const parameters = keys.table("parameters");
-  keys.number("minutes", {0, 1e6});  // that it takes on two cores, for `cogwheel list experiments`
+  const double minutes = keys.number("minutes", {0, 1e6}).value_or(0);
   keys.finish();
   const labs::LabEntry& lab = labs::find_lab(name_of_lab, keys.what("lab"));
   LabExperiment experiment{.name = name,
@@ -52,17 +52,33 @@ LabExperiment parse_lab_experiment(std::string_view text, const std::string& nam
                            .section = section,
                            .items = items,
                            .lab = &lab,
-                           .parameters = lab.parameters};
+                           .parameters = lab.parameters,
+                           .minutes = minutes};
   if (parameters != nullptr)
     for (const auto& [key, node] : *parameters) experiment.parameters.set(key.str(), value_text_of(node), what);
   return experiment;
 }
 
-void set_parameters(LabExperiment& experiment, const std::vector<std::string>& assignments) {
+void set_parameters(LabExperiment& experiment, const ReproductionRequest& request) {
   LabParameters changed = experiment.parameters;
-  for (const std::string& assignment : assignments) changed.assign(assignment, "--set");
+  const auto set = [&](const char* parameter, std::int64_t value, const std::string& option) {
+    if (value == 0) return;
+    if (!changed.has(parameter))
+      throw UsageError(expected_got(experiment.name, "no " + option + ", as its lab has no " + parameter, option));
+    changed.set(parameter, std::to_string(value), option);
+  };
+  set(seeds_parameter, request.seeds, "--seeds");
+  set(steps_parameter, request.steps, "--steps");
+  for (const std::string& assignment : request.set) changed.assign(assignment, "--set");
+  for (const std::string& assignment : request.fitted) changed.assign(assignment, std::string(request_file));
   experiment.lab->check(changed);
   experiment.parameters = std::move(changed);
+}
+
+labs::LabResult run_lab(const LabExperiment& experiment, const labs::LabHost& host) {
+  labs::LabResult result = experiment.lab->run(experiment.parameters, host);
+  labs::decide_findings(result.findings);
+  return result;
 }
 
 namespace {
@@ -109,19 +125,20 @@ std::string agreement(const labs::LabResult& result, const SourceName& source) {
   return told;
 }
 
-std::string_view agreement_word(const labs::Finding& finding) {
-  const std::optional<labs::Verdict> verdict = finding.verdict();
-  if (!verdict) return "–";
-  return *verdict == labs::Verdict::agrees        ? "yes"
-         : *verdict == labs::Verdict::contradicts ? "no"
-                                                  : labs::verdict_name(*verdict);
+namespace {
+
+std::string verdict_cell(const labs::Finding& finding) {
+  const std::string evidence = finding.evidence_text();
+  return std::string(finding.verdict_word()) + (evidence.empty() ? "" : " (" + evidence + ")");
 }
+
+}  // namespace
 
 pages::TextTable findings_table(const labs::LabResult& result, const SourceName& source) {
   pages::TextTable table{"", {"what", "expected", "whose", "ours", "agree"}, {}};
   for (const labs::Finding& finding : result.findings)
     table.rows.push_back({finding.what, finding.expected_text(), finding.whose_text(source.possessive),
-                          finding.ours_text(), std::string(agreement_word(finding))});
+                          finding.ours_text(), verdict_cell(finding)});
   return table;
 }
 

@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/pages/document.h"
 #include "cogwheel/research/reproduce/reproduction.h"
+#include "cogwheel/runs/json_fields.h"
 
 namespace cogwheel::reproduce {
 namespace {
@@ -18,10 +20,16 @@ Json finding_json(const labs::Finding& finding, const SourceName& source) {
     json["expected"] = finding.expected, json["tolerance"] = finding.tolerance,
     json["whose"] = finding.whose_text(source.possessive);
   json["ours"] = finding.ours;  // null where it is not finite
-  if (finding.interval) json["interval"] = *finding.interval;
-  if (finding.p) json["p"] = *finding.p;
+  if (!finding.values.empty()) json["values"] = finding.values;
+  if (finding.tested) {
+    const compare::ClaimResult& tested = *finding.tested;
+    if (tested.interval) json["interval"] = *tested.interval;
+    if (tested.confidence) json["confidence"] = *tested.confidence;
+    if (tested.p_adjusted) json["p"] = *tested.p_adjusted;
+    if (tested.visible) json["visible"] = *tested.visible, json["draws_needed"] = runs::write_json(tested.seeds_needed);
+  }
   json["agrees"] = finding.agrees() ? Json(*finding.agrees()) : Json(nullptr);
-  json["verdict"] = verdict ? Json(labs::verdict_name(*verdict)) : Json(nullptr);
+  json["verdict"] = verdict ? Json(compare::verdict_name(*verdict)) : Json(nullptr);
   if (!finding.remark.empty()) json["remark"] = finding.remark;
   return json;
 }
@@ -60,10 +68,14 @@ std::string reproduction_page(const Reproduction& reproduction) {
       "Whose:",
       fmt::format(
           "the number is printed in {}, follows from {} formulas, or which of two is larger is said there; or the "
-          "bound is our own. How near is near enough is always our choice. A number of several draws "
-          "has its 95 % interval, and cannot tell where a part of that agrees. docs/references.md says "
-          "what the source is.",
+          "bound is our own. How near is near enough is always our choice. docs/references.md says what the source is.",
           source.called, source.possessive));
+  if (std::ranges::any_of(result.findings, [](const auto& finding) { return finding.tested.has_value(); }))
+    numbers.remarks.emplace_back(
+        "Numbers of several draws",
+        "are tested together, with Holm’s correction at 5 %, nearness by two one-sided tests; their intervals have the "
+        "confidence of these tests. Where they cannot tell, the table names the difference that as many draws would "
+        "have shown in four of five repetitions, and how many the one found would take.");
   document.sections.push_back(std::move(numbers));
   pages::DocumentSection shown{.title = "What was found"};
   for (const pages::LineChart& chart : result.charts) shown.figures.push_back(pages::line_chart_figure(chart));

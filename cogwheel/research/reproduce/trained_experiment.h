@@ -7,10 +7,14 @@
 #include <vector>
 
 #include "cogwheel/compare/plan/variants.h"
+#include "cogwheel/compare/statistics/claim_statistics.h"
 #include "cogwheel/research/inspect/study.h"
-#include "cogwheel/research/reproduce/claim_statistics.h"
 
 namespace cogwheel::reproduce {
+
+using compare::ClaimResult;
+using compare::TestedClaim;
+using compare::Verdict;
 
 // Which value of a row, of each seed.
 struct NumberOfRow {

@@ -22,15 +22,6 @@
 
 namespace cogwheel::reproduce {
 
-static constexpr auto fields(const ReproductionRequest&) {
-  return std::tuple{
-      runs::field("experiment", &ReproductionRequest::experiment), runs::field("scale", &ReproductionRequest::scale),
-      runs::field("seeds", &ReproductionRequest::seeds),           runs::field("steps", &ReproductionRequest::steps),
-      runs::field("minutes", &ReproductionRequest::minutes),       runs::field("text", &ReproductionRequest::text),
-      runs::field("corpus", &ReproductionRequest::corpus),         runs::field("set", &ReproductionRequest::set),
-  };
-}
-
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -142,7 +133,7 @@ Json claim_json(const DecidedClaim& decided) {
             {"printed", runs::write_json(decided.claim.printed)},
             {"ours", decided.claim.ours},
             {"primary", decided.claim.primary},
-            {"verdict", decided.claim.primary ? Json(verdict_name(result.verdict)) : Json(nullptr)},
+            {"verdict", decided.claim.primary ? Json(compare::verdict_name(result.verdict)) : Json(nullptr)},
             {"mean", result.mean},
             {"interval", runs::write_json(result.interval)},
             {"confidence", runs::write_json(result.confidence)},
@@ -174,20 +165,6 @@ bool take_option(const std::string& assignment, compare::CompareRequest& request
 }
 
 }  // namespace
-
-std::string request_to_json(const ReproductionRequest& request) { return runs::write_json(request).dump(1) + "\n"; }
-
-ReproductionRequest parse_request(std::string_view json, std::string_view what) {
-  const runs::Json object = runs::Json::parse(json, nullptr, false);
-  if (!object.is_object()) throw Error(expected_got(what, "what was asked for as JSON", "another file"));
-  ReproductionRequest request;
-  try {
-    runs::read_json(object, "request", request);
-  } catch (const Error& error) {
-    throw Error(std::string(what) + ": " + error.what());
-  }
-  return request;
-}
 
 void set_studies(TrainedExperiment& experiment, const ReproductionRequest& request) {
   set_studies(experiment, experiment.scale(request.scale).set, experiment.name + ": " + request.scale + ": set");

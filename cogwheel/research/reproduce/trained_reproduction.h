@@ -7,25 +7,10 @@
 #include "cogwheel/compare/plan/plan.h"
 #include "cogwheel/compare/record/comparison.h"
 #include "cogwheel/research/reproduce/claims.h"
+#include "cogwheel/research/reproduce/reproduction_request.h"
 #include "cogwheel/research/reproduce/trained_experiment.h"
 
 namespace cogwheel::reproduce {
-
-// What is asked for beside the experiment; recorded in the folder of a reproduction, so that it can be resumed.
-struct ReproductionRequest {
-  std::string experiment;
-  std::string scale = "desk";
-  std::int64_t seeds = 0;  // 0: those of the scale
-  std::int64_t steps = 0;  // 0: those of the scale, or as many as fit `minutes`
-  double minutes = 0;      // 0: as long as the steps take
-  std::vector<std::string> text = {}, corpus = {};
-  std::vector<std::string> set = {};
-  bool operator==(const ReproductionRequest&) const = default;
-};
-
-std::string request_to_json(const ReproductionRequest& request);
-// Throws Error that names `what`.
-ReproductionRequest parse_request(std::string_view json, std::string_view what);
 
 // Gives its studies the parameters of the request's scale, and then those of the request. Throws UsageError.
 void set_studies(TrainedExperiment& experiment, const ReproductionRequest& request);
@@ -56,7 +41,7 @@ pages::TextTable claims_table(const std::vector<DecidedClaim>& claims);
 std::string trained_page(const TrainedReproduction& reproduction);
 std::string trained_json(const TrainedReproduction& reproduction);
 
-// In the folder of a reproduction, beside its page and its numbers: what was asked for, and the comparison.
-inline constexpr const char *request_file = "request.json", *comparison_folder = "comparison";
+// In the folder of a reproduction, beside its page and its numbers.
+inline constexpr const char* comparison_folder = "comparison";
 
 }  // namespace cogwheel::reproduce

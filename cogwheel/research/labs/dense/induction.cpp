@@ -283,6 +283,7 @@ LabEntry induction_lab() {
           "Does attention learn from its context: to continue what repeats, and to fit a line through examples?",
           induction::parameters(),
           induction::run,
-          induction::check};
+          induction::check,
+          {"steps"}};
 }
 }  // namespace cogwheel::labs

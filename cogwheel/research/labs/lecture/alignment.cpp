@@ -221,6 +221,7 @@ LabEntry alignment_lab() {
           "Does attention find the words that belong together, and where does a window around the own place fail?",
           alignments::parameters(),
           alignments::run,
-          alignments::check};
+          alignments::check,
+          steps_size()};
 }
 }  // namespace cogwheel::labs

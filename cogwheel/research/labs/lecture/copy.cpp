@@ -232,6 +232,7 @@ LabEntry copy_lab() {
           "Does a state of fixed width lose more of a string the longer it is, and does attention not?",
           copy::parameters(),
           copy::run,
-          copy::check};
+          copy::check,
+          {"steps"}};
 }
 }  // namespace cogwheel::labs

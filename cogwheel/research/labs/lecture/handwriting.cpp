@@ -155,8 +155,12 @@ LabResult run(const LabParameters& given, const LabHost& host) {
 
 namespace cogwheel::labs {
 LabEntry handwriting_lab() {
-  return {"handwriting", "The window that writes",
-          "Does a window over the text tell what to write next, and does it only move forward?", pens::parameters(),
-          pens::run};
+  return {"handwriting",
+          "The window that writes",
+          "Does a window over the text tell what to write next, and does it only move forward?",
+          pens::parameters(),
+          pens::run,
+          any_parameters,
+          steps_size()};
 }
 }  // namespace cogwheel::labs

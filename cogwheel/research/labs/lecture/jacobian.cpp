@@ -331,7 +331,12 @@ LabResult run(const LabParameters& given, const LabHost& host) {
 
 namespace cogwheel::labs {
 LabEntry jacobian_lab() {
-  return {"jacobian", "What a state has of other tokens", "Does a state stand for its own token, or for all before it?",
-          jacobian::parameters(), jacobian::run};
+  return {"jacobian",
+          "What a state has of other tokens",
+          "Does a state stand for its own token, or for all before it?",
+          jacobian::parameters(),
+          jacobian::run,
+          any_parameters,
+          {"steps"}};
 }
 }  // namespace cogwheel::labs

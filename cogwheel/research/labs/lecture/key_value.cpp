@@ -232,8 +232,12 @@ LabResult run(const LabParameters& given, const LabHost& host) {
 
 namespace cogwheel::labs {
 LabEntry key_value_lab() {
-  return {"key-value", "A key of its own, and a value",
-          "Does a token that is both key and value give more than what was asked for?", key_value::parameters(),
-          key_value::run};
+  return {"key-value",
+          "A key of its own, and a value",
+          "Does a token that is both key and value give more than what was asked for?",
+          key_value::parameters(),
+          key_value::run,
+          any_parameters,
+          {"steps"}};
 }
 }  // namespace cogwheel::labs

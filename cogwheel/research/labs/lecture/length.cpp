@@ -178,6 +178,7 @@ LabEntry length_lab() {
           "Do translations of long sentences become worse where one state must hold the whole sentence?",
           length::parameters(),
           length::run,
-          length::check};
+          length::check,
+          steps_size()};
 }
 }  // namespace cogwheel::labs

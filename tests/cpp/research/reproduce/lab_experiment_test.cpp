@@ -25,11 +25,11 @@ TEST(LabExperiment, IsReadFromToml) {
   EXPECT_EQ(experiment.section, "Dimensions");
   EXPECT_EQ(experiment.parameters.wholes("sizes"), (std::vector<std::int64_t>{64, 128}));
   EXPECT_EQ(experiment.parameters.numbers("loads"), (std::vector<double>{0.1, 0.2}));
-  set_parameters(experiment, {"seed=7", "sizes=16"});
+  set_parameters(experiment, {.experiment = {}, .set = {"seed=7", "sizes=16"}});
   EXPECT_EQ(experiment.parameters.whole("seed"), 7);
   EXPECT_EQ(experiment.parameters.wholes("sizes"), std::vector<std::int64_t>{16});
   // All of them or none.
-  EXPECT_THROW(set_parameters(experiment, {"seed=8", "sizes=1"}), UsageError);
+  EXPECT_THROW(set_parameters(experiment, {.experiment = {}, .set = {"seed=8", "sizes=1"}}), UsageError);
   EXPECT_EQ(experiment.parameters.whole("seed"), 7);
 }
 

@@ -26,9 +26,9 @@ TEST(Agreement, NamesWhatDoesNotAgree) {
 }
 
 TEST(Agreement, NamesWhatCannotBeTold) {
-  Finding open{"d", direction, above, 0, 0, 1};
-  open.interval = 2;
-  EXPECT_EQ(agreement({"", {open, {"a", printed, near, 1, 0, 1}}}),
+  std::vector<Finding> open{labs::of_draws({"d", direction, above, 0}, {0, 2})};
+  labs::decide_findings(open);
+  EXPECT_EQ(agreement({"", {open.front(), {"a", printed, near, 1, 0, 1}}}),
             "1 of 2 numbers compared agree with the lecture. These draws cannot tell: d.");
 }
 

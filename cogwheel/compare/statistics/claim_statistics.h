@@ -3,16 +3,18 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
-#include "cogwheel/research/labs/verdict.h"
+namespace cogwheel::compare {
 
-namespace cogwheel::reproduce {
+enum class Verdict { agrees, contradicts, cannot_tell };
 
-using labs::Verdict;
-using labs::verdict_name;
+std::string_view verdict_name(Verdict verdict);  // "agrees", "contradicts", "cannot tell"
 
-// A claim about a number of which each seed gives one value; most are differences between two rows of one seed.
+// A claim about a number of which each seed, or draw, gives one value; most are differences between two rows of one
+// seed.
 struct TestedClaim {
   enum class Relation {
     below,    // the mean lies below `bound`
@@ -52,7 +54,7 @@ inline constexpr double wanted_power = 0.8;
 inline constexpr std::int64_t most_seeds = 1000;
 
 // Decides the claims of one page together: the probability that any verdict but `cannot_tell` is wrong is at most
-// compare::significance_level (Holm 1979).
+// significance_level (Holm 1979).
 //
 // below, above: Student's t test of the mean against the bound, two-sided. equal: two one-sided tests (Schuirmann
 // 1987); it is contradicted where the mean lies outside the margin by a one-sided test of either side at half the
@@ -60,8 +62,13 @@ inline constexpr std::int64_t most_seeds = 1000;
 // the other.
 std::vector<ClaimResult> decide_claims(std::span<const TestedClaim> claims);
 
+// "5 seeds show a difference of 0.02; the one found takes 14": of what `count` values cannot tell, whose result has a
+// visible difference. `values` is what they are: "seeds", "draws".
+std::string visible_text(TestedClaim::Relation relation, std::int64_t count, const ClaimResult& result,
+                         std::string_view values);
+
 // The probability that the two-sided t test at `level` sees a mean `distance` standard deviations from its bound, of
 // `count` values.
 double power_of_t_test(double distance, std::int64_t count, double level);
 
-}  // namespace cogwheel::reproduce
+}  // namespace cogwheel::compare

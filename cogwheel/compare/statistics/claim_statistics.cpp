@@ -1,4 +1,6 @@
-#include "cogwheel/research/reproduce/claim_statistics.h"
+#include "cogwheel/compare/statistics/claim_statistics.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <boost/math/distributions/chi_squared.hpp>
@@ -11,7 +13,7 @@
 #include "cogwheel/compare/statistics/paired_statistics.h"
 #include "cogwheel/compare/statistics/student_t.h"
 
-namespace cogwheel::reproduce {
+namespace cogwheel::compare {
 namespace {
 
 using Relation = TestedClaim::Relation;
@@ -38,7 +40,7 @@ using Power = double (*)(double multiple, std::int64_t count, double level);
 
 double power_of_difference(double multiple, std::int64_t count, double level) {
   const double shift = std::abs(multiple) * std::sqrt(static_cast<double>(count));
-  const double critical = compare::student_t_quantile(1 - level, static_cast<double>(count - 1));
+  const double critical = student_t_quantile(1 - level, static_cast<double>(count - 1));
   const std::vector<double>& spread = deviations(count);
   double sum = 0;
   for (const double deviation : spread)
@@ -49,7 +51,7 @@ double power_of_difference(double multiple, std::int64_t count, double level) {
 // Of a true mean of 0.
 double power_of_equality(double margin, std::int64_t count, double level) {
   const double reach = margin * std::sqrt(static_cast<double>(count));
-  const double critical = compare::student_t_quantile(1 - 2 * level, static_cast<double>(count - 1));
+  const double critical = student_t_quantile(1 - 2 * level, static_cast<double>(count - 1));
   const std::vector<double>& spread = deviations(count);
   double sum = 0;
   for (const double deviation : spread) {
@@ -96,7 +98,7 @@ struct Sample {
   bool spread = false;
 
   Sample(std::span<const double> values, double rounding)
-      : count(std::ssize(values)), spread(compare::has_spread(values, rounding)) {
+      : count(std::ssize(values)), spread(has_spread(values, rounding)) {
     const double size = static_cast<double>(count);
     mean = count == 0 ? std::numeric_limits<double>::quiet_NaN()
                       : std::accumulate(values.begin(), values.end(), 0.0) / size;
@@ -110,7 +112,7 @@ struct Sample {
   double degrees() const { return static_cast<double>(count - 1); }
   // The p-value of a test whose alternative is that the true mean lies below, or above, `bound`.
   double p_below(double bound) const {
-    const double t = (mean - bound) / error, two_sided = compare::student_t_two_sided_p(t, degrees());
+    const double t = (mean - bound) / error, two_sided = student_t_two_sided_p(t, degrees());
     return t < 0 ? two_sided / 2 : 1 - two_sided / 2;
   }
   double p_above(double bound) const { return 1 - p_below(bound); }
@@ -162,6 +164,18 @@ void say_what_seeds_show(const TestedClaim& claim, const Sample& sample, double 
 
 }  // namespace
 
+std::string_view verdict_name(Verdict verdict) {
+  return verdict == Verdict::agrees ? "agrees" : verdict == Verdict::contradicts ? "contradicts" : "cannot tell";
+}
+
+std::string visible_text(Relation relation, std::int64_t count, const ClaimResult& result, std::string_view values) {
+  const bool equal = relation == Relation::equal;
+  return fmt::format(
+      "{} {} show {} {:.2g}; {} takes {}", count, values, equal ? "a margin of" : "a difference of", *result.visible,
+      equal ? "that of the claim" : "the one found",
+      result.seeds_needed ? std::to_string(*result.seeds_needed) : fmt::format("more than {}", most_seeds));
+}
+
 double power_of_t_test(double distance, std::int64_t count, double level) {
   return power_of_difference(distance, count, level);
 }
@@ -184,7 +198,7 @@ std::vector<ClaimResult> decide_claims(std::span<const TestedClaim> claims) {
     p_values.push_back(evidence[index].p);
     tested.push_back(index);
   }
-  const std::vector<compare::HolmStep> steps = compare::holm(p_values);
+  const std::vector<HolmStep> steps = holm(p_values);
   for (std::size_t place = 0; place < tested.size(); ++place) {
     const std::size_t index = tested[place];
     const Sample& sample = samples[index];
@@ -194,11 +208,10 @@ std::vector<ClaimResult> decide_claims(std::span<const TestedClaim> claims) {
     // Two one-sided tests at a level are an interval of twice that level.
     const bool equal = claims[index].relation == Relation::equal;
     result.confidence = equal ? 1 - 2 * level : 1 - level;
-    result.interval = sample.error * compare::student_t_quantile(*result.confidence, sample.degrees());
+    result.interval = sample.error * student_t_quantile(*result.confidence, sample.degrees());
     if (result.later_mean)
-      result.later_interval =
-          later[index].error * compare::student_t_quantile(*result.confidence, later[index].degrees());
-    if (*result.p_adjusted < compare::significance_level)
+      result.later_interval = later[index].error * student_t_quantile(*result.confidence, later[index].degrees());
+    if (*result.p_adjusted < significance_level)
       result.verdict = evidence[index].in_favour < evidence[index].against ? Verdict::agrees : Verdict::contradicts;
     else
       say_what_seeds_show(claims[index], sample, level, result);
@@ -206,4 +219,4 @@ std::vector<ClaimResult> decide_claims(std::span<const TestedClaim> claims) {
   return results;
 }
 
-}  // namespace cogwheel::reproduce
+}  // namespace cogwheel::compare
