@@ -2,7 +2,10 @@
 
 import json
 import math
+import os
+import pathlib
 import subprocess
+import sys
 from xml.etree import ElementTree
 
 import pytest
@@ -10,7 +13,7 @@ import torch
 
 import cogwheel
 from cogwheel.bench import __main__ as bench_command
-from cogwheel.bench import alignment, attention, decode, eager, generation, operators, recurrent, scale, training
+from cogwheel.bench import alignment, attention, decode, eager, generation, operators, recurrent, scale, training, tune
 from cogwheel.bench.chart import CHART_JS
 from cogwheel.bench.eager_training import EagerTraining
 from cogwheel.bench.encoder import WordShape
@@ -18,7 +21,7 @@ from cogwheel.bench.gpt import Shape
 from cogwheel.bench.handwriting import PenShape, negative_log_likelihood
 from cogwheel.bench.llama import LlamaShape
 from cogwheel.bench.seq2seq import BEGIN, END, SequenceShape, beam_search
-from cogwheel.bench.timing import take_turns
+from cogwheel.bench.timing import clock_of, take_turns
 from cogwheel.bench.training import CogwheelSteps
 from cogwheel.bench.u_vit import NoiseShape
 from cogwheel.bench.vision_transformer import ImageShape
@@ -33,6 +36,134 @@ def test_jobs_take_turns():
     timings = take_turns({name: lambda name=name: made.append(name) for name in "abc"}, seconds=0.0, min_turns=4)
     assert made == list("abc") * 5  # the first turn is not counted
     assert all(timing.turns == 4 and 0 < timing.min <= timing.median for timing in timings.values())
+
+
+def test_cuda_measures_between_events(monkeypatch):
+    """Without a GPU: what is recorded in which order, and that milliseconds become seconds."""
+    said = []
+
+    class Event:
+        def __init__(self, enable_timing):
+            assert enable_timing
+
+        def record(self):
+            said.append("record")
+
+        def synchronize(self):
+            said.append("wait")
+
+        def elapsed_time(self, end):
+            assert end is not self
+            return 250.0
+
+    class Queue:
+        synchronize = staticmethod(lambda: said.append("wait"))
+
+    monkeypatch.setattr(torch, "get_device_module", lambda kind: type("Module", (), {"Event": Event}) if kind == "cuda" else Queue)
+    class Memory:
+        def zero_(self):
+            said.append("write")
+
+    monkeypatch.setattr(torch, "empty", lambda *sizes, dtype, device: Memory())
+    assert clock_of("cuda:1")(lambda: said.append("job")) == 0.25
+    assert said == ["write", "record", "job", "record", "wait"]
+    said.clear()
+    assert clock_of("mps")(lambda: said.append("job")) >= 0 and said == ["job", "wait"]
+
+
+def test_backends_that_papers_name_are_the_same_attention():
+    case = attention.Case(length=70, heads=2, head_dim=16)
+    tensors = attention.inputs("softmax", case)
+    plain = attention.baselines(case)[attention.BASELINE]
+    found = attention.named_backends(case, plain)
+    assert list(found) == ["torch FlashAttention-2"]  # a CPU has no cuDNN
+    torch.testing.assert_close(found["torch FlashAttention-2"](**tensors), plain(**tensors))
+    asked = attention.deterministic(lambda: (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()))
+    assert asked() == (True, False) and not torch.are_deterministic_algorithms_enabled()
+
+
+# The benchmarks in this process, which has registered a device that tests emulate.
+ON_DEVICE = """
+import sys
+import emulated_device
+from cogwheel.bench.__main__ import main
+from cogwheel.bench import decode
+decode.MIN_BYTES = 1
+main(sys.argv[1:])
+"""
+
+
+def python(program, *words, **environment):
+    path = os.pathsep.join([str(pathlib.Path(__file__).parent), *sys.path])
+    command = [sys.executable, "-c", program, *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=280, env={**os.environ, **attention.ALLOCATOR, "PYTHONPATH": path, **environment})
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["attention", "--backward", "--memory"], ["torch softmax", "cog", "eager cog", "differential", "eager differential", "gla", "chunked gla", "loop gla"]),
+        (["decode"], ["reading K and V", "torch softmax", "cog", "differential", "gla"]),
+    ],
+    ids=["attention", "decode"],
+)
+def test_another_device(words, names, tmp_path):
+    done = python(
+        ON_DEVICE, *words, "--device", "emulated", "--mechanisms", "cog", "differential", "gla", "--lengths", "40", "--heads", "2", "--head-dim", "8", "--seconds", "0.01", "--out", tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    whole = json.loads((tmp_path / "bench.json").read_text())
+    assert [row["name"] for row in whole["results"]] == names and whole["machine"]["device"] == "emulated"
+    assert all(row["case"]["device"] == "emulated" and row["least_seconds"] > 0 for row in whole["results"])
+    assert "emulated, CUDA none" in done.stdout
+
+
+TUNED = """
+import sys
+import torch
+from cogwheel.bench import attention, tune
+from cogwheel.bench.__main__ import main
+tune.CANDIDATES = (16, 32, 4, 1), (32, 16, 4, 2), (3, 32, 4, 1)
+case = attention.Case(length=70, heads=1, head_dim=16, backward=True)
+calls = {name: attention.job(attention.peers(name, case, with_eager=False, with_flex=False)[name], attention.inputs(name, case), True) for name in ("softmax", "cog")}
+before = {name: call() for name, call in calls.items()}
+for kernel in tune.FORWARD + tune.BACKWARD:
+    torch.ops.cogwheel.try_block_sizes(kernel, (16, 16, 4, 1))
+    for name, call in calls.items():
+        found = call()
+        torch.testing.assert_close(found, before[name], rtol=1e-5, atol=1e-5)
+        assert not all(map(torch.equal, found, before[name])), kernel  # other blocks add in another order
+    torch.ops.cogwheel.try_block_sizes(kernel, ())
+tune.CANDIDATES = tune.CANDIDATES[:2]
+tune.trials.__kwdefaults__["turns"] = 1
+main(sys.argv[1:])
+assert all(map(torch.equal, calls["cog"](), before["cog"]))  # the table's sizes again
+"""
+
+
+def test_tuning_tries_other_blocks_and_leaves_the_table(tmp_path):
+    pytest.importorskip("triton")
+    done = python(TUNED, "attention", "--tune", "--backward", "--mechanisms", "cog", "--lengths", "70", "--heads", "1", "--head-dim", "16", "--out", tmp_path, COGWHEEL_ENGINE="interpreted")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "bench.json").read_text())["results"]
+    assert [(row["kernel"], row["sizes"]) for row in rows] == [(kernel, list(sizes)) for kernel in tune.FORWARD + tune.BACKWARD for sizes in ((16, 32, 4, 1), (32, 16, 4, 2))]
+    assert all(row["seconds"] > 0 and row["seconds_of_table"] > 0 for row in rows) and "32 rows x 16 keys, 4 warps, 2 stages" in done.stdout
+    assert not (tmp_path / "bench.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["attention", "--device", "cudda"], "device: expected one of PyTorch's on this machine, got cudda ("),
+        (["decode", "--device", "xpu"], "device: expected one of PyTorch's on this machine, got xpu ("),
+        (["attention", "--tune"], "tune: expected --device cuda, whose kernels have blocks, got cpu\n"),
+    ],
+)
+def test_devices_that_are_not_there_are_refused(words, line, capsys):
+    with pytest.raises(SystemExit) as ended:
+        bench_command.main(words)
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and said.startswith(f"cogwheel: bench: {line}") and said.count("\n") == 1
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
@@ -64,6 +195,8 @@ def test_loops_and_chunks_are_the_same_law(mechanism):
     assert [name for name, _ in peers] == [f"chunked {mechanism}", f"loop {mechanism}"]
     for _, attend in peers:
         torch.testing.assert_close(attend(**tensors), ours(**tensors), rtol=1e-9, atol=1e-9)
+    halved = {name: tensor.bfloat16() for name, tensor in tensors.items()}
+    assert all(attend(**halved).dtype == torch.bfloat16 for _, attend in peers)
 
 
 STATEFUL = [entry["name"] for entry in cogwheel.mechanisms() if entry["family"] == "recurrent"]
@@ -355,7 +488,7 @@ def test_refuses_in_one_line(capsys, words, said):
 
 
 def test_a_law_that_cannot_see_all_is_refused_in_one_line(capsys, monkeypatch):
-    monkeypatch.setattr(bench_command, "product_peak", lambda dtype: 1.0)
+    monkeypatch.setattr(bench_command, "product_peak", lambda dtype, device: 1.0)
     with pytest.raises(SystemExit) as ended:
         bench_command.main(["attention", "--mechanisms", "gla", "--full", "--lengths", "8", "--heads", "2", "--seconds", "0.01"])
     assert ended.value.code == 2

@@ -17,9 +17,9 @@ if __name__ == "__main__":
 import torch
 
 import cogwheel
-from cogwheel.bench import alignment, attention, decode, eager, generation, operators, recurrent, scale, training
+from cogwheel.bench import alignment, attention, decode, eager, generation, operators, recurrent, scale, training, tune
 from cogwheel.bench.chart import bars, page
-from cogwheel.bench.machine import description, product_peak
+from cogwheel.bench.machine import description, memory_peak, product_peak
 from cogwheel.bench.timing import Timing
 from cogwheel.catalogue import refresh
 
@@ -71,8 +71,9 @@ def parser() -> argparse.ArgumentParser:
     of_attention.add_argument("--heads", type=int, default=12)
     of_attention.add_argument("--head-dim", type=int, default=64)
     of_attention.add_argument("--no-eager", action="store_true", help="without the same mechanism in eager PyTorch")
-    of_attention.add_argument("--flex", action="store_true", help="with compiled FlexAttention, for softmax, forward")
-    of_attention.add_argument("--memory", action="store_true", help="peak memory too, in a process for each")
+    of_attention.add_argument("--flex", action="store_true", help="with compiled FlexAttention, for softmax, forward; on CUDA with backward too")
+    of_attention.add_argument("--memory", action="store_true", help="peak memory too, on the CPU in a process for each")
+    of_attention.add_argument("--tune", action="store_true", help="instead: other sizes of blocks for a GPU's kernels, against those they have")
 
     of_decode = add("decode", "One query of each head over a long cache, against reading the cache and PyTorch.")
     of_decode.set_defaults(mechanisms=MECHANISMS, seconds=4.0)
@@ -98,6 +99,8 @@ def parser() -> argparse.ArgumentParser:
     of_training.set_defaults(seconds=30.0)
     of_training.add_argument("--model", choices=training.SHAPES, default="small")
     of_training.add_argument("--precision", nargs="+", choices=["fp32", "bf16"], default=["fp32", "bf16"])
+    for kind in (of_attention, of_decode, of_training):
+        kind.add_argument("--device", default="cpu", help="of PyTorch, such as cuda: its events measure, and PyTorch's kernels there are peers")
     of_training.add_argument("--compile", action="store_true", help="with torch.compile as another peer (minutes)")
     of_training.add_argument("--operators", action="store_true", help="instead: each operator of Cogwheel's step beside what the machine allows")
 
@@ -122,6 +125,14 @@ def parser() -> argparse.ArgumentParser:
 def refuse(message: str) -> NoReturn:
     print(f"cogwheel: {message}", file=sys.stderr)
     sys.exit(2)
+
+
+def check_device(name: str) -> None:
+    """Refuses what is no device, or not of this machine or build of PyTorch."""
+    try:
+        torch.get_device_module(torch.empty(1, device=name).device.type)
+    except (RuntimeError, AssertionError) as error:
+        refuse(f"bench: device: expected one of PyTorch's on this machine, got {name} ({str(error).splitlines()[0]})")
 
 
 def register_definitions(arguments: argparse.Namespace) -> None:
@@ -178,19 +189,23 @@ def check_heads(arguments: argparse.Namespace) -> None:
         refuse(f"bench: head_dim: expected 8 to {largest}, got {arguments.head_dim}")
 
 
-def print_head(case: attention.Case, with_memory: bool) -> None:
+def print_case(case: attention.Case) -> None:
     print(
         f"\n{case.length} tokens, batch {case.batch}, {case.heads} heads of {case.head_dim}, {case.dtype}, "
         f"{'causal' if case.causal else 'full'}, {'forward and backward' if case.backward else 'forward'}"
     )
+
+
+def print_head(case: attention.Case, with_memory: bool) -> None:
+    print_case(case)
     memory = "MB more" if with_memory else ""
-    print(f"  {'':28}{'ms':>9}{'ratio':>8}{'of medians':>12}{'GF/s':>7}{'of peak':>9}{memory:>9}")
+    print(f"  {'':38}{'ms':>9}{'ratio':>8}{'of medians':>12}{'GF/s':>7}{'of peak':>9}{memory:>9}")
 
 
 def print_row(found: dict) -> None:
     memory = found["peak_memory_bytes"]
     print(
-        f"  {found['name']:28}{1e3 * found['least_seconds']:9.2f}{found['ratio']:8.2f}{found['ratio_of_medians']:12.2f}"
+        f"  {found['name']:38}{1e3 * found['least_seconds']:9.3f}{found['ratio']:8.2f}{found['ratio_of_medians']:12.2f}"
         f"{found['gflops']:7.0f}{found['share_of_peak']:9.0%}" + ("" if memory is None else f"{memory / 1e6:9.0f}"),
         flush=True,
     )
@@ -199,11 +214,8 @@ def print_row(found: dict) -> None:
 def bench_attention(arguments: argparse.Namespace) -> list[dict[str, object]]:
     check_mechanisms(arguments.mechanisms, {"operator"})
     check_heads(arguments)
-    peak = product_peak(attention.DTYPES[arguments.dtype])
-    print(f"Matrix products reach {peak:.0f} GF/s in {arguments.dtype}. Ratio: of minimum times, over {attention.BASELINE}.")
-    results = []
-    for length in arguments.lengths:
-        case = attention.Case(
+    cases = [
+        attention.Case(
             length=length,
             batch=arguments.batch,
             heads=arguments.heads,
@@ -211,7 +223,16 @@ def bench_attention(arguments: argparse.Namespace) -> list[dict[str, object]]:
             dtype=arguments.dtype,
             causal=not arguments.full,
             backward=arguments.backward,
+            device=arguments.device,
         )
+        for length in arguments.lengths
+    ]
+    if arguments.tune:
+        return tune_attention(arguments.mechanisms, cases)
+    peak = product_peak(attention.DTYPES[arguments.dtype], device=arguments.device)
+    print(f"Matrix products reach {peak:.0f} GF/s in {arguments.dtype}. Ratio: of minimum times, over {next(iter(attention.baselines(cases[0])))}.")
+    results = []
+    for case in cases:
         try:
             timings = attention.measure(
                 arguments.mechanisms,
@@ -230,9 +251,29 @@ def bench_attention(arguments: argparse.Namespace) -> list[dict[str, object]]:
                 "gflops": rate,
                 "share_of_peak": rate / peak,
                 "peak_memory_bytes": attention.peak_memory(name, case) if arguments.memory else None,
+                "results_bytes": attention.results_bytes(case),
             }
-            results.append(row(name, timing, timings[attention.BASELINE], **more))
+            results.append(row(name, timing, next(iter(timings.values())), **more))
             print_row(results[-1])
+    return results
+
+
+def tune_attention(mechanisms: list[str], cases: list[attention.Case]) -> list[dict[str, object]]:
+    if torch.device(cases[0].device).type != "cuda" and os.environ.get("COGWHEEL_ENGINE") != "interpreted":
+        refuse(f"bench: tune: expected --device cuda, whose kernels have blocks, got {cases[0].device}")
+    with_state = [name for name in mechanisms if recurrent.axes_of(name) is not None]
+    if with_state:
+        refuse(f"bench: tune: expected mechanisms without a state, got {with_state[0]}")
+    print("Medians of whole calls, of each kernel with the best sizes of those before it. Ratio: over the sizes of the table.")
+    results = []
+    for case in cases:
+        print_case(case)
+        print(f"  {'':20}{'':18}{'':34}{'ms':>9}{'ratio':>8}")
+        for trial in tune.trials(mechanisms, case):
+            results.append(asdict(trial) | {"case": asdict(case)})
+            sizes = "{} rows x {} keys, {} warps, {} stages".format(*trial.sizes)
+            times = "    cannot be had" if trial.seconds is None else f"{1e3 * trial.seconds:9.3f}{trial.ratio:8.3f}"
+            print(f"  {trial.mechanism:20}{trial.kernel:18}{sizes:34}{times}", flush=True)
     return results
 
 
@@ -243,6 +284,8 @@ def bench_decode(arguments: argparse.Namespace) -> list[dict[str, object]]:
     if grouped:
         refuse(f"bench: group: expected 1 for {grouped[0]}, got {arguments.group}")
     print("One query of each query head. Ratios of minimum times: over reading the keys and values, and over torch.")
+    if torch.device(arguments.device).type != "cpu":
+        print(f"Copies move {memory_peak(device=arguments.device):.0f} GB/s, read and written.")
     results = []
     for length in arguments.lengths:
         case = decode.Case(
@@ -252,6 +295,7 @@ def bench_decode(arguments: argparse.Namespace) -> list[dict[str, object]]:
             group=arguments.group,
             head_dim=arguments.head_dim,
             dtype=arguments.dtype,
+            device=arguments.device,
         )
         timings = decode.measure(arguments.mechanisms, case, seconds=arguments.seconds)
         print(
@@ -268,7 +312,7 @@ def bench_decode(arguments: argparse.Namespace) -> list[dict[str, object]]:
             found = row(name, timing, timings[decode.READ], **more)
             results.append(found)
             print(
-                f"  {name:28}{1e3 * timing.min:9.2f}{found['ratio']:8.2f}{found['ratio_of_medians']:12.2f}"
+                f"  {name:28}{1e3 * timing.min:9.3f}{found['ratio']:8.2f}{found['ratio_of_medians']:12.2f}"
                 f"{found['ratio_to_torch']:10.2f}{found['gigabytes_per_second']:7.1f}",
                 flush=True,
             )
@@ -315,12 +359,14 @@ def bench_training(arguments: argparse.Namespace) -> list[dict[str, object]]:
         check_mechanisms(names, {"operator", "layer"})
     definitions = [f"--define={line}" for line in arguments.define] + [f"--mechanism-file={path}" for path in arguments.mechanism_file]
     if arguments.operators:
+        if arguments.device != "cpu":
+            refuse(f"bench: operators: expected the CPU, whose operators are timed, got {arguments.device}")
         return bench_operators(arguments, shape, names, definitions)
     print(f"{shape.describe()}. Ratio: {shape.counted} per second over those of {shape.peer}.")
     results = []
     for precision in arguments.precision:
         timings = training.measure(
-            executable(), shape, names, precision, seconds=arguments.seconds, with_compile=arguments.compile, definitions=definitions
+            executable(), shape, names, precision, seconds=arguments.seconds, with_compile=arguments.compile, definitions=definitions, device=arguments.device
         )
         more = {"precision": precision, "shape": asdict(shape)}
         results += print_speeds(precision, shape, shape.items, timings, more)
@@ -453,7 +499,13 @@ def main(words: list[str] | None = None) -> None:
     register_definitions(arguments)
     if arguments.out is not None:
         check_folder(arguments.out)
-    machine = description()
+    device = getattr(arguments, "device", "cpu")
+    check_device(device)
+    if torch.device(device).type == "cuda" and torch.device(device).index is not None:
+        torch.cuda.set_device(device)  # whose events and memory are asked for
+    machine = description(device)
+    if "device" in machine:
+        print(f"{machine['device_name']}, CUDA {machine['cuda'] or 'none'}")
     print(
         f"{machine['processor']}, {machine['threads']} threads, {' '.join(machine['instruction_sets'])}; "
         f"torch {machine['torch']}; every side keeps its pages (malloc settings in the results)"
@@ -472,7 +524,7 @@ def main(words: list[str] | None = None) -> None:
         whole = {"schema": 1, "command": f"bench {arguments.kind}", "machine": machine, "results": results}
         write(arguments.out / "bench.json", json.dumps(whole, indent=1) + "\n")
         print(f"\n{arguments.out / 'bench.json'}")
-        if arguments.kind == "attention":
+        if arguments.kind == "attention" and not arguments.tune:
             for name, content in (("bench.html", page(whole)), ("bench.svg", bars(whole))):
                 write(arguments.out / name, content)
                 print(arguments.out / name)

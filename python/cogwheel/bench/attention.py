@@ -1,18 +1,21 @@
 """`bench attention`: one call of each mechanism, Cogwheel and its peers, over lengths."""
 
+import dataclasses
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import cogwheel
 from cogwheel.bench import eager, recurrent
-from cogwheel.bench.machine import ALLOCATOR
+from cogwheel.bench.machine import ALLOCATOR, peak_bytes
 from cogwheel.bench.timing import Timing, take_turns
 from cogwheel.catalogue import PARAMETERS
 
@@ -37,6 +40,11 @@ class Case:
     dtype: str = "fp32"
     causal: bool = True
     backward: bool = False
+    device: str = "cpu"
+
+    @property
+    def on_cuda(self) -> bool:
+        return torch.device(self.device).type == "cuda"
 
     def flops(self, value_dim: int | None = None) -> float:
         """Of the products: scores and outputs; with backward, scores again, two more of that width and two of the values'."""
@@ -57,13 +65,13 @@ class Case:
 def inputs(mechanism: str, case: Case) -> dict[str, Tensor]:
     """Query, key, value, and required parameters. A difference of two maps has half as many values, twice as wide."""
     if recurrent.axes_of(mechanism) is not None:
-        return recurrent.inputs(mechanism, case.sizes(), DTYPES[case.dtype])
+        return recurrent.inputs(mechanism, case.sizes(), DTYPES[case.dtype], case.device)
     entry = next(entry for entry in cogwheel.mechanisms() if entry["name"] == mechanism)
     halves = 2 if is_difference(mechanism) else 1
     generator = torch.Generator().manual_seed(0)
 
     def normal(heads: int, width: int) -> Tensor:
-        return torch.randn(case.batch, heads, case.length, width, generator=generator).to(DTYPES[case.dtype])
+        return torch.randn(case.batch, heads, case.length, width, generator=generator).to(case.device, DTYPES[case.dtype])
 
     tensors = {
         "query": normal(case.heads, case.head_dim),
@@ -72,7 +80,7 @@ def inputs(mechanism: str, case: Case) -> dict[str, Tensor]:
     }
     required = {"lam": case.heads // 2, "beta": case.heads, "gamma": case.heads}
     for name in set(entry["parameters"]) & set(required):
-        tensors[name] = torch.full((required[name],), 0.5).to(DTYPES[case.dtype])
+        tensors[name] = torch.full((required[name],), 0.5, device=case.device, dtype=DTYPES[case.dtype])
     return tensors
 
 
@@ -85,11 +93,12 @@ def flops(name: str, case: Case) -> float:
 
 
 def job(attend: Callable[..., Tensor], tensors: dict[str, Tensor], backward: bool) -> Callable[[], object]:
+    """A call whose results it returns: the output, or the gradients."""
     if not backward:
 
-        def forward() -> None:
+        def forward() -> Tensor:
             with torch.no_grad():
-                attend(**tensors)
+                return attend(**tensors)
 
         return forward
     leaves = {name: tensor.clone().requires_grad_() for name, tensor in tensors.items() if tensor.dim() > 0}
@@ -106,7 +115,7 @@ def flex_attention(case: Case) -> Callable[..., Tensor]:
     compiled = torch.compile(flex_attention, dynamic=False)
     mask = None
     if case.causal:
-        mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, case.length, case.length, device="cpu")
+        mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, case.length, case.length, device=case.device)
     return lambda query, key, value: compiled(query, key, value, block_mask=mask)
 
 
@@ -122,28 +131,85 @@ def peers(mechanism: str, case: Case, *, with_eager: bool, with_flex: bool) -> d
     formula = eager.attention(mechanism)
     if with_eager and formula is not None and case.length <= LONGEST_EAGER:
         found[f"eager {mechanism}"] = lambda **tensors: formula(**tensors, causal=case.causal)
-    if with_flex and mechanism == "softmax" and not case.backward:
+    if with_flex and mechanism == "softmax" and (not case.backward or case.on_cuda):
         found["flex softmax"] = flex_attention(case)
     return found
+
+
+def baselines(case: Case) -> dict[str, Callable[..., Tensor]]:
+    """PyTorch's fused softmax, which it chooses; on CUDA, where it has several, those that can do this case, by name. Ratios are over the first."""
+
+    def chosen(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(query, key, value, is_causal=case.causal)
+
+    return named_backends(case, chosen) | {BASELINE: chosen} if case.on_cuda else {BASELINE: chosen}
+
+
+def named_backends(case: Case, attend: Callable[..., Tensor]) -> dict[str, Callable[..., Tensor]]:
+    """`attend` by each of PyTorch's kernels that papers name and that can do this case."""
+    tensors = inputs("softmax", case)
+    found = {}
+    for name, backend in (("torch FlashAttention-2", SDPBackend.FLASH_ATTENTION), ("torch cuDNN", SDPBackend.CUDNN_ATTENTION)):
+
+        def by_backend(query: Tensor, key: Tensor, value: Tensor, backend: SDPBackend = backend) -> Tensor:
+            with sdpa_kernel(backend):
+                return attend(query, key, value)
+
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # which say why a backend cannot
+                job(by_backend, tensors, case.backward)()
+        except RuntimeError:
+            continue
+        found[name] = by_backend
+    return found
+
+
+def deterministic(call: Callable[[], object]) -> Callable[[], object]:
+    """The same call, whose backward pass adds in one order."""
+
+    def run() -> object:
+        before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+        fills = torch.utils.deterministic.fill_uninitialized_memory
+        torch.use_deterministic_algorithms(True)  # a warning alone would leave attention's kernel as it is
+        torch.utils.deterministic.fill_uninitialized_memory = False
+        try:
+            return call()
+        finally:
+            torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+            torch.utils.deterministic.fill_uninitialized_memory = fills
+
+    return run
+
+
+def jobs_of(mechanisms: list[str], case: Case, *, with_eager: bool, with_flex: bool) -> dict[str, Callable[[], object]]:
+    """Calls by name, the baseline first. It has the heads of a plain mechanism."""
+    plain = inputs("softmax", case)
+    jobs = {name: job(attend, plain, case.backward) for name, attend in baselines(case).items()}
+    if case.backward and "torch FlashAttention-2" in jobs:
+        jobs["torch FlashAttention-2, deterministic"] = deterministic(jobs["torch FlashAttention-2"])
+    for mechanism in mechanisms:
+        tensors = inputs(mechanism, case)
+        for name, attend in peers(mechanism, case, with_eager=with_eager, with_flex=with_flex).items():
+            try:
+                call = job(attend, tensors, case.backward)
+                if case.on_cuda and name != mechanism:
+                    call()
+            except (RuntimeError, torch._dynamo.exc.TorchDynamoException) as error:
+                if name == mechanism or not case.on_cuda:
+                    raise
+                print(f"  {name}: left out: {' '.join(str(error).split())[:120]}", file=sys.stderr)  # as eager ones that memory does not hold
+                continue
+            jobs[name] = call
+    return jobs
 
 
 def measure(
     mechanisms: list[str], case: Case, *, seconds: float, with_eager: bool, with_flex: bool
 ) -> dict[str, Timing]:
-    """Times all of them in turn. The baseline, PyTorch's softmax, has the heads of a plain mechanism."""
-    plain = inputs("softmax", case)
-    jobs = {
-        BASELINE: job(
-            lambda query, key, value: F.scaled_dot_product_attention(query, key, value, is_causal=case.causal),
-            plain,
-            case.backward,
-        )
-    }
-    for mechanism in mechanisms:
-        tensors = inputs(mechanism, case)
-        for name, attend in peers(mechanism, case, with_eager=with_eager, with_flex=with_flex).items():
-            jobs[name] = job(attend, tensors, case.backward)
-    return take_turns(jobs, seconds=seconds)
+    """Times all of them in turn."""
+    jobs = jobs_of(mechanisms, case, with_eager=with_eager, with_flex=with_flex)
+    return take_turns(jobs, seconds=seconds, device=case.device)
 
 
 # A process may keep freed memory, so only a fresh process shows the memory of a call.
@@ -181,10 +247,21 @@ def _status(name: str) -> int:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith(name + ":"))
 
 
+def results_bytes(case: Case) -> int:
+    """Of what a call gives: the output; with backward the gradients of query, key and value too. A difference of two maps has half as many
+    values, twice as wide: as many numbers."""
+    numbers = case.batch * case.heads * case.length * case.head_dim
+    return DTYPES[case.dtype].itemsize * numbers * (4 if case.backward else 1)
+
+
 def peak_memory(peer: str, case: Case) -> int | None:
-    """`print_peak_memory` in a separate process; None if the system cannot measure it, or for FlexAttention."""
+    """`print_peak_memory` in a separate process; on a device what its tensors hold. None if the system cannot measure it, or for FlexAttention."""
     if peer.startswith("flex "):
         return None
+    if torch.device(case.device).type != "cpu":
+        known = {entry["name"] for entry in cogwheel.mechanisms()}
+        jobs = jobs_of([name for name in peer.split(" ")[-1:] if name in known], case, with_eager=" " in peer, with_flex=False)
+        return peak_bytes(jobs[peer], case.device)
     fields = ", ".join(f"{name}={value!r}" for name, value in vars(case).items())
     words = [sys.executable, "-c", _PEAK_OF_ONE.format(case=fields, path=sys.path), peer]
     # With the default allocator, which returns large blocks to the system.

@@ -47,11 +47,11 @@ td:nth-child(2), th:nth-child(2) {{ text-align: left; }} .scroll {{ overflow-x: 
 </style></head><body>
 <h1>Attention, {"forward and backward" if case["backward"] else "forward"}, {case["dtype"]}</h1>
 <p>Batch {case["batch"]}, {case["heads"]} heads of {case["head_dim"]}, {"causal" if case["causal"] else "full"}.
-{html.escape(str(machine["processor"]))}, {machine["threads"]} threads, torch {html.escape(str(machine["torch"]))}.
+{html.escape(str(machine.get("device_name", machine["processor"])))}, {machine["threads"]} threads, torch {html.escape(str(machine["torch"]))}.
 All implementations took turns in one process, with an allocator that keeps its pages; times are minima.</p>
 {"".join(f'<h2>{title}</h2><canvas id="chart{index}"></canvas>' for index, (title, _) in enumerate(charts))}
 <h2>Numbers</h2><div class="scroll"><table>
-<tr><th>tokens</th><th></th><th>ms</th><th>over torch softmax</th><th>GF/s</th><th>of peak</th></tr>{table}</table></div>
+<tr><th>tokens</th><th></th><th>ms</th><th>over {html.escape(rows[0]["name"])}</th><th>GF/s</th><th>of peak</th></tr>{table}</table></div>
 <script>{CHART_JS.read_text(encoding="utf-8")}</script>
 <script>
 {data}.forEach((chart, index) => new Chart(document.getElementById("chart" + index), {{
@@ -95,7 +95,8 @@ def bars(results: dict) -> str:
         shown = name if " " in name else f"Cogwheel {name}"  # peers say whose they are
         legend.append(f'<text x="{x + 16}" y="40">{html.escape(shown)}</text>')
         x += 34 + 7 * len(shown)
-    title = (f'Time over that of torch’s fused softmax, {"forward and backward" if case["backward"] else "forward"}, '
+    base = rows[0]["name"]
+    title = (f'Time over that of {"torch’s fused softmax" if base == "torch softmax" else base}, {"forward and backward" if case["backward"] else "forward"}, '
              f'{"causal" if case["causal"] else "full"}, {case["heads"]} heads of {case["head_dim"]}, {case["dtype"]}, '
              f'{machine["threads"]} threads: shorter is faster')  # fmt: skip
     style = ("text{font:12px system-ui,sans-serif;fill:#1f2328}.number{font-size:10px}.one{stroke:#1f2328;stroke-dasharray:3 3}"

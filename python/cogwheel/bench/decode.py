@@ -31,6 +31,7 @@ class Case:
     group: int = 1
     head_dim: int = 64
     dtype: str = "fp32"
+    device: str = "cpu"
 
     @property
     def cache_bytes(self) -> int:
@@ -45,8 +46,8 @@ class Case:
 def numbers_of(case: Case, halves: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Keys and values; `halves` is 2 for a difference of two maps."""
     heads, width, dtype = case.heads // halves, halves * case.head_dim, DTYPES[case.dtype]
-    key = torch.randn(case.batch, case.heads, case.length, case.head_dim, generator=generator).to(dtype)
-    value = torch.randn(case.batch, heads, case.length, width, generator=generator).to(dtype)
+    key = torch.randn(case.batch, case.heads, case.length, case.head_dim, generator=generator).to(case.device, dtype)
+    value = torch.randn(case.batch, heads, case.length, width, generator=generator).to(case.device, dtype)
     return key, value
 
 
@@ -54,7 +55,7 @@ def filled_caches(case: Case, key: Tensor, value: Tensor) -> list[cogwheel.KeyVa
     """Each with the same numbers."""
     (batch, heads, length, head_dim), (_, value_heads, _, width) = key.shape, value.shape
     caches = [
-        cogwheel.KeyValueCache(batch, heads, length, head_dim, width, value_heads=value_heads, dtype=key.dtype)
+        cogwheel.KeyValueCache(batch, heads, length, head_dim, width, value_heads=value_heads, dtype=key.dtype, device=key.device)
         for _ in range(case.caches)
     ]
     for cache in caches:
@@ -63,7 +64,7 @@ def filled_caches(case: Case, key: Tensor, value: Tensor) -> list[cogwheel.KeyVa
 
 
 def read(key: Tensor, value: Tensor) -> None:
-    """Reads every byte once, with all threads: two sums, with 16-bit numbers read in pairs."""
+    """Reads every byte once, with all threads of a processor: two sums, with 16-bit numbers read in pairs."""
     key.view(torch.float32).sum()
     value.view(torch.float32).sum()
 
@@ -72,7 +73,7 @@ def ours(mechanism: str, case: Case, query: Tensor) -> Callable[[cogwheel.KeyVal
     query_heads = case.heads * case.group
     required = {"lam": query_heads // 2, "beta": query_heads, "gamma": query_heads}
     entry = next(entry for entry in cogwheel.mechanisms() if entry["name"] == mechanism)
-    parameters = {name: torch.full((required[name],), 0.5) for name in set(entry["parameters"]) & set(required)}
+    parameters = {name: torch.full((required[name],), 0.5, device=case.device) for name in set(entry["parameters"]) & set(required)}
     return lambda cache: cache.attend(query, mechanism, **parameters)
 
 
@@ -82,9 +83,9 @@ def step_of_state(mechanism: str, case: Case) -> Callable[[], object]:
     dtype = DTYPES[case.dtype]
 
     def arguments(tokens: int) -> dict[str, Tensor | None]:
-        return {"query": None, "key": None} | recurrent.inputs(mechanism, {**sizes, "N": tokens}, dtype)
+        return {"query": None, "key": None} | recurrent.inputs(mechanism, {**sizes, "N": tokens}, dtype, case.device)
 
-    cache = cogwheel.RecurrentCache(mechanism, case.batch, case.heads, case.head_dim, dtype=dtype)
+    cache = cogwheel.RecurrentCache(mechanism, case.batch, case.heads, case.head_dim, dtype=dtype, device=case.device)
     token = arguments(1)
     with torch.no_grad():
         cache.attend(**arguments(case.length))
@@ -99,7 +100,7 @@ def step_of_state(mechanism: str, case: Case) -> Callable[[], object]:
 def measure(mechanisms: list[str], case: Case, *, seconds: float) -> dict[str, Timing]:
     """Times all of them in turn, each on the next of the caches."""
     generator = torch.Generator().manual_seed(0)
-    query = torch.randn(case.batch, case.heads * case.group, 1, case.head_dim, generator=generator).to(DTYPES[case.dtype])
+    query = torch.randn(case.batch, case.heads * case.group, 1, case.head_dim, generator=generator).to(case.device, DTYPES[case.dtype])
     key, value = numbers_of(case, 1, generator)
     plain = filled_caches(case, key, value)
     tensors = [(key.clone(), value.clone()) for _ in range(case.caches)]
@@ -127,4 +128,4 @@ def measure(mechanisms: list[str], case: Case, *, seconds: float) -> dict[str, T
             jobs[name] = step_of_state(name, case)
             continue
         jobs[name] = job(name, differences if is_difference(name) else plain, ours(name, case, query))
-    return take_turns(jobs, seconds=seconds, min_turns=3)
+    return take_turns(jobs, seconds=seconds, min_turns=3, device=case.device)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 def scores_of(query: Tensor, key: Tensor, causal: bool) -> tuple[Tensor, Tensor]:
     """Scores [B, H, N, M] and the mask of visible keys [N, M]."""
-    visible = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool)
+    visible = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device)
     if causal:
         visible = visible.tril(key.shape[2] - query.shape[2])
     return query @ key.mT / math.sqrt(query.shape[-1]), visible

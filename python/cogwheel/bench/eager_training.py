@@ -20,9 +20,10 @@ class EagerTraining:
         *,
         compiled: bool = False,
         learning_rate: Callable[[int], float] | None = None,
+        device: str = "cpu",
     ) -> None:
-        self.batch, self.bf16 = batch, precision == "bf16"
-        self.model = model
+        self.batch, self.bf16, self.device = batch, precision == "bf16", device
+        self.model = model = model.to(device)
         self.forward = torch.compile(model) if compiled else model
         matrices = [weight for weight in model.parameters() if weight.dim() > 1]
         vectors = [weight for weight in model.parameters() if weight.dim() <= 1]
@@ -32,12 +33,12 @@ class EagerTraining:
 
     def step(self) -> float:
         """One step on what `batch` draws; returns the loss."""
-        batch = self.batch()
+        batch = tuple(tensor.to(self.device) for tensor in self.batch())
         if self.learning_rate is not None:
             for group in self.optimizer.param_groups:
                 group["lr"] = self.learning_rate(self.steps_done)
         self.steps_done += 1
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bf16):
+        with torch.autocast(torch.device(self.device).type, dtype=torch.bfloat16, enabled=self.bf16):
             loss = self.forward(*batch)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()

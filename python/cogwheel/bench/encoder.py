@@ -77,7 +77,7 @@ class Encoder(nn.Module):
         initialize(self)
 
     def forward(self, tokens: Tensor, targets: Tensor, segments: Tensor) -> Tensor:
-        x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1])) + self.segments(segments)
+        x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1], device=tokens.device)) + self.segments(segments)
         states = self.layers(self.norm(x)).flatten(0, 1)
         targets = targets.flatten()
         (places,) = torch.nonzero(targets != NOT_HIDDEN, as_tuple=True)

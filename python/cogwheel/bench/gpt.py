@@ -64,6 +64,6 @@ class GPT(nn.Module):
         initialize(self)
 
     def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1]))
+        x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1], device=tokens.device))
         logits = self.head(self.norm(self.layers(x)))
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())

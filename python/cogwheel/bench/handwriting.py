@@ -75,7 +75,7 @@ class Handwriting(nn.Module):
         batch, longest, alphabet = characters.shape
         state = None
         kappa, window = x.new_zeros(batch, self.window.out_features // 3), x.new_zeros(batch, alphabet)
-        places = torch.arange(1.0, longest + 1)
+        places = torch.arange(1.0, longest + 1, device=x.device)
         present = (places <= lengths[:, None])[..., None]
         states, windows = [], []
         for point in x.unbind(1):

@@ -26,8 +26,8 @@ def axes_of(mechanism: str) -> dict[str, str] | None:
     return entry and entry["parameter_axes"]
 
 
-def inputs(mechanism: str, sizes: dict[str, int], dtype: torch.dtype) -> dict[str, Tensor]:
-    """Query, key, value and the law's required tensors, for `sizes` of B, H, N, D and V."""
+def inputs(mechanism: str, sizes: dict[str, int], dtype: torch.dtype, device: str = "cpu") -> dict[str, Tensor]:
+    """Query, key, value and the law's required tensors, for `sizes` of B, H, N, D and V; numbers without axes stay on the CPU."""
     generator = torch.Generator().manual_seed(0)
     entry = _entry_of(mechanism)
     axes = entry["parameter_axes"]
@@ -54,7 +54,7 @@ def inputs(mechanism: str, sizes: dict[str, int], dtype: torch.dtype) -> dict[st
             tensors[name] = torch.tensor(2.0 * sizes["N"], dtype=torch.float64)
         elif name not in entry["optional_parameters"] or name == "skip":
             tensors[name] = kinds.get(values, lambda x: x)(normal(shape.split("|")[0])).to(dtype)
-    return tensors
+    return {name: tensor.to(device) if tensor.dim() > 0 else tensor for name, tensor in tensors.items()}
 
 
 def flops(sizes: dict[str, int], backward: bool) -> float:
@@ -106,7 +106,7 @@ def _states_before(written: Tensor, ends: Tensor | None) -> Tensor:
     """
     chunks = written.shape[2]
     if ends is None:
-        between = torch.ones(chunks, chunks, dtype=written.dtype).tril(-1)
+        between = written.new_ones(chunks, chunks).tril(-1)
     else:
         before = (ends.cumsum(2) - ends).transpose(2, 3)  # [B, H, D or 1, chunks]
         between = (before[..., None] - before[..., None, :]).exp().tril(-1)
@@ -136,7 +136,8 @@ def chunked(mechanism: str, chunk: int = CHUNK) -> Callable[..., Tensor]:
             return joined[:, :, :tokens] if padding else joined
 
         q, k, v = cut(query / query.shape[-1] ** 0.5), cut(key), cut(value)
-        causal = torch.ones(chunk, chunk, dtype=q.dtype).tril()
+        causal = q.new_ones(chunk, chunk).tril()
+        solved_in = q.dtype if q.dtype.itemsize >= 4 else torch.float32
         if mechanism == "linear_attention":
             return whole(q @ _states_before(k.mT @ v, None) + (q @ k.mT * causal) @ v)
         total = cut(_decays(mechanism, query, own)).cumsum(3)
@@ -148,8 +149,9 @@ def chunked(mechanism: str, chunk: int = CHUNK) -> Callable[..., Tensor]:
             return whole(q @ states + scores @ v)
         beta = cut(own["beta"][..., None])
         keys = k * total.exp()
-        system = (beta * (keys @ outward.mT)).tril(-1) + torch.eye(chunk, dtype=q.dtype)
-        both = torch.linalg.solve_triangular(system, beta * torch.cat([v, keys], -1), upper=False, unitriangular=True)
+        system = (beta * (keys @ outward.mT)).tril(-1) + torch.eye(chunk, dtype=q.dtype, device=q.device)
+        right = beta * torch.cat([v, keys], -1)  # which is not solved in 16 bits
+        both = torch.linalg.solve_triangular(system.to(solved_in), right.to(solved_in), upper=False, unitriangular=True).to(q.dtype)
         inner, erased = both.split([v.shape[-1], k.shape[-1]], -1)
         kept, written = end.exp().mT, (outward * end.exp()).mT
         state = query.new_zeros(*query.shape[:2], query.shape[3], value.shape[3])

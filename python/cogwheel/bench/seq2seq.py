@@ -78,7 +78,7 @@ class SequenceToSequence(nn.Module):
     def read(self, source: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The states of the source, their keys, where there is padding, and the first state of the decoder."""
         encoded, last = self.encoder(self.embedding(source))
-        padding = torch.arange(source.shape[1]) >= lengths[:, None]
+        padding = torch.arange(source.shape[1], device=source.device) >= lengths[:, None]
         return encoded, self.key(encoded), padding, torch.tanh(self.first(torch.cat([last[0], last[1]], -1)))
 
     def step(

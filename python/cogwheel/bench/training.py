@@ -103,18 +103,21 @@ def measure(
     seconds: float,
     with_compile: bool,
     definitions: Sequence[str] = (),
+    device: str = "cpu",
 ) -> dict[str, Timing]:
-    """Seconds of a step, by implementation: the eager peer, the compiled one, then mechanisms.
+    """Seconds of a step, which ends with its loss on the host, by implementation: the eager peer, the compiled one, then mechanisms.
 
     `definitions`: the options that define the user's own mechanisms.
     """
     torch.manual_seed(0)
-    peers = {shape.peer: EagerTraining(shape.model(), shape.random_batch, precision).step}
+    peers = {shape.peer: EagerTraining(shape.model(), shape.random_batch, precision, device=device).step}
     if with_compile:
         name = shape.peer.replace("eager", "compiled")
-        peers[name] = EagerTraining(shape.model(), shape.random_batch, precision, compiled=True).step
+        peers[name] = EagerTraining(shape.model(), shape.random_batch, precision, compiled=True, device=device).step
     ours = {
-        name: CogwheelSteps(executable, [*shape.words(name), f"--set=training.precision={precision}", *definitions])
+        name: CogwheelSteps(
+            executable, [*shape.words(name), f"--set=training.precision={precision}", f"--set=training.device={device}", *definitions]
+        )
         for name in mechanisms
     }
     return timed(peers, ours, seconds=seconds)

@@ -44,7 +44,7 @@ class NoiseShape(SquareImages):
 
 def time_embedding(time: Tensor, width: int) -> Tensor:
     """[B] → [B, width]: cos(t ω_i), then sin(t ω_i), ω_i = 10000^(−i/(width/2))."""
-    omega = 10000 ** -(torch.arange(width // 2) / (width // 2))
+    omega = 10000 ** -(torch.arange(width // 2, device=time.device) / (width // 2))
     angles = time[:, None] * omega
     return torch.cat([angles.cos(), angles.sin()], -1)
 

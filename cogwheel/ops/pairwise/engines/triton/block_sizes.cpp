@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,9 +51,47 @@ constexpr std::array entries{
     Entry{"", "", Call::any, 256, {64, 32, 8, 1}},
 };
 
+// Of the process: what `cogwheel bench attention --tune` measures in the place of the table's.
+class Trials {
+ public:
+  void set(std::string_view kernel, const std::vector<std::int64_t>& sizes) {
+    const std::lock_guard lock(mutex_);
+    if (sizes.empty())
+      sizes_.erase(std::string(kernel));
+    else
+      sizes_[std::string(kernel)] = {sizes[0], sizes[1], sizes[2], sizes[3]};
+  }
+
+  std::optional<BlockSizes> of(std::string_view kernel) {
+    const std::lock_guard lock(mutex_);
+    const auto found = sizes_.find(std::string(kernel));
+    return found == sizes_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  static Trials& of_process() {
+    static Trials trials;
+    return trials;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, BlockSizes> sizes_;
+};
+
+void try_block_sizes(std::string_view kernel, const std::vector<std::int64_t>& sizes) {
+  const auto is_power_of_two = [](std::int64_t size) { return size > 0 && (size & (size - 1)) == 0; };
+  if (!sizes.empty() && (sizes.size() != 4 || !is_power_of_two(sizes[0]) || !is_power_of_two(sizes[1]) ||
+                         !is_power_of_two(sizes[2]) || sizes[3] < 1))
+    throw UsageError(expected_got("block sizes of " + std::string(kernel),
+                                  "rows, keys and warps, powers of two, and stages, or none",
+                                  std::to_string(sizes.size()) + " numbers"));
+  Trials::of_process().set(kernel, sizes);
+}
+
 }  // namespace
 
 BlockSizes block_sizes(std::string_view kernel, const BlockNeeds& needs) {
+  if (const std::optional<BlockSizes> tried = Trials::of_process().of(kernel)) return *tried;
   const bool cramped = needs.wide_numbers && needs.shared_bytes < 128 * kilobyte;
   for (const Entry& each : entries)
     if ((each.kernel.empty() || each.kernel == kernel) && (each.target.empty() || each.target == needs.target) &&
@@ -60,7 +101,8 @@ BlockSizes block_sizes(std::string_view kernel, const BlockNeeds& needs) {
   throw UsageError(expected_got("head_dim", "at most 256", std::to_string(needs.width)));
 }
 
-BlockSizes interpreted_block_sizes(std::int64_t queries, std::int64_t keys) {
+BlockSizes interpreted_block_sizes(std::string_view kernel, std::int64_t queries, std::int64_t keys) {
+  if (const std::optional<BlockSizes> tried = Trials::of_process().of(kernel)) return *tried;
   const std::int64_t size = std::max(queries, keys) <= 256 ? 32 : 128;
   return {size, size, 1, 1};
 }
@@ -73,6 +115,16 @@ TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
             kernel, {padded_width(width), std::string(target), shared_bytes_of(target), reads_pairs, wide_numbers});
         return std::vector<std::int64_t>{found.rows, found.keys, found.warps, found.stages};
       });
+  // From now on a kernel has these rows and keys of a block, warps and stages in every call of the process; with none,
+  // again those of the table.
+  library.def("try_block_sizes(str kernel, int[] sizes) -> ()",
+              [](c10::string_view kernel, const std::vector<std::int64_t>& sizes) {
+                try {
+                  try_block_sizes(kernel, sizes);
+                } catch (const UsageError& error) {
+                  TORCH_CHECK_VALUE(false, error.what());
+                }
+              });
 }
 
 }  // namespace cogwheel::ops

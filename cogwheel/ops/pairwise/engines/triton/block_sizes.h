@@ -21,11 +21,11 @@ struct BlockNeeds {
   bool wide_numbers = false;      // queries, or outputs and their gradients, are in float32
 };
 
-// Throws UsageError where no kernel is as wide.
+// Those on trial (cogwheel::try_block_sizes), else those of a table. Throws UsageError where no kernel is as wide.
 BlockSizes block_sizes(std::string_view kernel, const BlockNeeds& needs);
 
-// For the interpreter: small, so that short texts have several blocks; of long ones it takes a time for each block,
-// whatever its size.
-BlockSizes interpreted_block_sizes(std::int64_t queries, std::int64_t keys);
+// For the interpreter, where none are on trial: small, so that short texts have several blocks; of long ones it takes a
+// time for each block, whatever its size.
+BlockSizes interpreted_block_sizes(std::string_view kernel, std::int64_t queries, std::int64_t keys);
 
 }  // namespace cogwheel::ops

@@ -134,7 +134,7 @@ Launch KernelsOfCall::with_shape(std::string_view kernel, std::int64_t rows_of_b
 }
 
 BlockSizes KernelsOfCall::sizes(std::string_view kernel) const {
-  if (is_interpreted()) return interpreted_block_sizes(queries_, keys_);
+  if (is_interpreted()) return interpreted_block_sizes(kernel, queries_, keys_);
   return block_sizes(kernel,
                      {.width = std::max(padded_width(head_dim_), padded_value_dim_),
                       .target = target_.name(),
