@@ -135,7 +135,7 @@ def test_interpreted_steps_continue(law, launches):
 
 
 SHARED_BYTES = {"sm_80": 163 << 10, "sm_89": 99 << 10, "sm_90": 227 << 10, "sm_100": 227 << 10}
-BY_PRODUCTS = {"token_states", "token_outputs", "head_gates"}
+BY_PRODUCTS = {"token_states", "token_outputs", "head_gates", "delta_inverse", "delta_states"}
 COMPILED = """
 import sys
 from cogwheel.device_kernels import laws

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cogwheel/ops/launch/launch.h"
@@ -76,7 +77,8 @@ class WalkLaunches {
   at::Tensor parts(const Blocks& blocks, const at::Tensor& like) const;
   static void add_parts(Launch& launch, const char* name, const at::Tensor& parts);
   void then(Launch launch);
-  void run() const { launcher_.run(launches_); }
+  // What was added since the last time.
+  void run() { launcher_.run(std::exchange(launches_, {})); }
 
  private:
   at::TensorOptions options_;

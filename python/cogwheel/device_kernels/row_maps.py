@@ -70,8 +70,8 @@ def row_map_of(mechanism: str) -> types.ModuleType:
 KERNELS = {
     "pairwise": ("forward", "decode", "merge", "count_keys", "weights", "backward_rows", "backward_queries", "backward_keys", "statistics"),
     "walks": (
-        "token_states", "token_outputs", "token_gates", "head_gates", "delta_forward", "delta_backward", "space_forward", "space_backward",
-        "exponential_gates",
+        "token_states", "token_outputs", "token_gates", "head_gates", "delta_inverse", "delta_states", "delta_forward", "delta_backward",
+        "space_forward", "space_backward", "exponential_gates",
     ),  # fmt: skip
 }
 

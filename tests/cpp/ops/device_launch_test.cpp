@@ -1,4 +1,4 @@
-// Launches of attention's kernels on a GPU, as far as its driver: what stands in for one (stand_in_driver.h) keeps each
+// Launches of kernels on a GPU, as far as its driver: what stands in for one (stand_in_driver.h) keeps each
 // argument. Kernels are compiled as they would be, by Python, which these tests need with the package triton.
 #include "cogwheel/ops/launch/device_launch.h"
 
@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@
 #include "cogwheel/core/files/scratch_folder.h"
 #include "cogwheel/ops/pairwise/engines/triton/block_sizes.h"
 #include "cogwheel/ops/pairwise/pairwise_engine.h"
+#include "cogwheel/ops/recurrent/delta_walk_launches.h"
+#include "cogwheel/ops/recurrent/state_space_launches.h"
+#include "cogwheel/ops/recurrent/token_walk_launches.h"
 #include "ops/stand_in_driver.h"
 
 namespace cogwheel::ops {
@@ -54,6 +58,11 @@ class ToDriver : public Launcher {
   mutable std::vector<Launch> taken;
 };
 
+template <class T>
+std::string bytes_of(T value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
 class DeviceLaunch : public testing::Test {
  protected:
   void SetUp() override {
@@ -77,7 +86,8 @@ class DeviceLaunch : public testing::Test {
   }
 
   static device::CompiledKernel compiled(const Launch& launch) {
-    return device::compiled_kernel(description_of(launch, target_of(0)), authoring::triton_text(launch.mechanism));
+    const std::string row_map = launch.mechanism.empty() ? "" : authoring::triton_text(launch.mechanism);
+    return device::compiled_kernel(description_of(launch, target_of(0)), row_map);
   }
 
   // What a launch was given, by the names that the cache has for the parameters of its kernel.
@@ -91,16 +101,25 @@ class DeviceLaunch : public testing::Test {
     return named;
   }
 
+  // Each parameter has as many bytes as its name's value, and each pointer is one of the launch.
+  void expect_what_was_launched() {
+    ASSERT_EQ(driver().launched.size(), launcher_.taken.size());
+    for (std::size_t i = 0; i < launcher_.taken.size(); ++i) {
+      const Launch& launch = launcher_.taken[i];
+      std::map<std::string, std::string> given = arguments_of(launch, driver().launched[i]);
+      EXPECT_EQ(given.size(), launch.tensors.size() + launch.integers.size() + launch.numbers.size()) << launch.kernel;
+      for (const auto& [name, tensor] : launch.tensors) EXPECT_EQ(given[name], bytes_of(tensor.data_ptr())) << name;
+      for (const auto& [name, integer] : launch.integers)
+        EXPECT_EQ(given[name], bytes_of(static_cast<std::int32_t>(integer))) << name;
+      for (const auto& [name, number] : launch.numbers) EXPECT_EQ(given[name], bytes_of(static_cast<float>(number)));
+    }
+  }
+
   ToDriver launcher_;
   at::Tensor query_ = at::ones({2, 4, 70, 16}, at::kBFloat16), key_ = at::ones({2, 2, 130, 16}, at::kBFloat16),
              value_ = at::ones({2, 2, 130, 16}, at::kBFloat16), output_ = at::empty({2, 4, 70, 16}, at::kBFloat16),
              rows_ = at::empty({2, 4, 70}, at::kFloat);
 };
-
-template <class T>
-std::string bytes_of(T value) {
-  return {reinterpret_cast<const char*>(&value), sizeof value};
-}
 
 TEST_F(DeviceLaunch, ArgumentsAreThoseOfTheCall) {
   PairwiseOptions options;
@@ -148,8 +167,6 @@ TEST_F(DeviceLaunch, ArgumentsAreThoseOfTheCall) {
 
 TEST_F(DeviceLaunch, ADeviceHasItsMakersName) { EXPECT_EQ(device::CudaDriver::of_machine().name(0), "Stand-in"); }
 
-// Of every kernel of a backward pass each parameter has as many bytes as its name's value, and each pointer is one of
-// the launch.
 TEST_F(DeviceLaunch, EveryKernelTakesWhatItIsGiven) {
   const PairwiseOptions options;
   const PairwiseCall call{query_, key_, value_, at::ones({4, 1}, at::kDouble), "softmax_off_by_one", options};
@@ -161,15 +178,40 @@ TEST_F(DeviceLaunch, EveryKernelTakesWhatItIsGiven) {
   for (const stand_in::Launched& each : driver().launched) kernels.push_back(each.kernel);
   EXPECT_EQ(kernels, (std::vector<std::string>{"backward_rows", "backward_queries", "backward_queries", "backward_keys",
                                                "backward_keys"}));
-  for (std::size_t i = 0; i < launcher_.taken.size(); ++i) {
-    const Launch& launch = launcher_.taken[i];
-    std::map<std::string, std::string> given = arguments_of(launch, driver().launched[i]);
-    EXPECT_EQ(given.size(), launch.tensors.size() + launch.integers.size() + launch.numbers.size());
-    for (const auto& [name, tensor] : launch.tensors) EXPECT_EQ(given[name], bytes_of(tensor.data_ptr())) << name;
-    for (const auto& [name, integer] : launch.integers)
-      EXPECT_EQ(given[name], bytes_of(static_cast<std::int32_t>(integer))) << name;
-    for (const auto& [name, number] : launch.numbers) EXPECT_EQ(given[name], bytes_of(static_cast<float>(number)));
-  }
+  expect_what_was_launched();
+}
+
+std::set<std::string> kernels_of(const std::vector<stand_in::Launched>& launched) {
+  std::set<std::string> names;
+  for (const stand_in::Launched& each : launched) names.insert(each.kernel);
+  return names;
+}
+
+// The same of walks, forward and backward, of packed sequences and from states.
+TEST_F(DeviceLaunch, EveryKernelOfAWalkTakesWhatItIsGiven) {
+  const auto ones = [](at::IntArrayRef sizes) { return at::ones(sizes, at::kFloat); };
+  const at::Tensor rows = ones({1, 2, 70, 16}), state = ones({2, 2, 16, 16}), numbers = ones({1, 2, 70});
+  const at::Tensor ends = at::zeros({3}, at::kLong);
+  ends.mutable_data_ptr<std::int64_t>()[1] = 33, ends.mutable_data_ptr<std::int64_t>()[2] = 70;
+  const auto both_ways = [&](const auto& walk, const std::set<std::string>& expected) {
+    driver().launched.clear(), launcher_.taken.clear();
+    ASSERT_TRUE(is_launched(walk));
+    launched(walk);
+    launched_back(rows, state, walk);
+    EXPECT_EQ(kernels_of(driver().launched), expected);
+    expect_what_was_launched();
+  };
+  TokenWalk channels{rows, rows, rows, -rows, -rows, state, ends};
+  channels.transition = "per_channel";
+  both_ways(channels, {"token_states", "token_outputs", "token_gates"});
+  TokenWalk constant{rows, rows, rows, at::full({2}, 0.9, at::kFloat), {}, state, ends};
+  constant.transition = "constant";
+  both_ways(constant, {"token_states", "token_outputs", "head_gates"});
+  both_ways(DeltaWalk{rows, rows, rows, numbers, -numbers, state, ends},
+            {"delta_inverse", "delta_states", "token_outputs", "token_gates"});
+  both_ways(DeltaWalk{rows, rows, rows, numbers, -rows, state, ends}, {"delta_forward", "delta_backward"});
+  StateSpace space{rows, rows, -ones({16, 16}), rows, rows, {}, {}, ones({16}), state, ends};
+  both_ways(space, {"space_forward", "space_backward"});
 }
 
 TEST_F(DeviceLaunch, ADamagedKernelIsCompiledAgain) {

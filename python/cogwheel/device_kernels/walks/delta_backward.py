@@ -12,7 +12,7 @@ from cogwheel.device_kernels.walks.tokens import columns_of_program, gates_of_he
 
 def delta_backward(
     query: Heads, key: Heads, value: Heads, beta: Heads, gradient: Heads, gates: Gates, states: States, of_last, scratch,
-    of_query: Parts, of_key: Parts, of_value: Heads, of_beta: Parts, of_token_gate: Parts, of_row_gate: Parts, of_initial, span: Span, tile: Tile,
+    of_query: Parts, of_key: Parts, of_value: Heads, of_beta: Parts, of_row_gate: Parts, of_initial, span: Span, tile: Tile,
 ):  # fmt: skip
     """A program for each block of columns of a state."""
     block = columns_of_program(span, tile)
@@ -62,12 +62,7 @@ def delta_backward(
             store_row(of_value, sequence, token, columns, tile.column_width, of_missing)
             store_row(of_key, sequence, token, rows, tile.row_width, tl.sum(of_state * (b * missing)[None, :] - decayed * of_missing[None, :], 1))
             of_state = of_state - k[:, None] * of_missing[None, :]
-            passed = tl.sum(of_state * decayed, 1)
-            if of_token_gate is not None:
-                out = part_at(of_token_gate, block.part, sequence.batch, head)
-                tl.store(out.data + (sequence.begin + token) * out.row, tl.sum(passed, 0))
-            if of_row_gate is not None:
-                store_row(part_at(of_row_gate, block.part, sequence.batch, head), sequence, token, rows, tile.row_width, passed)
+            store_row(part_at(of_row_gate, block.part, sequence.batch, head), sequence, token, rows, tile.row_width, tl.sum(of_state * decayed, 1))
             of_state = of_state * decay_of(gates, sequence, token, rows, tile)
         tl.debug_barrier()  # before the next chunk keeps its own
     if of_initial is not None:

@@ -1,4 +1,4 @@
-"""Walks by a delta rule, token by token: S′_t = A_t ∘ S_{t−1}, S_t = S′_t + β_t k_t (v_t − S′_tᵀ k_t)ᵀ, o_t = S_tᵀ q_t."""
+"""Walks by a delta rule whose rows have decays of their own, token by token (others are products: delta_inverse.py): S′_t = A_t ∘ S_{t−1}, S_t = S′_t + β_t k_t (v_t − S′_tᵀ k_t)ᵀ, o_t = S_tᵀ q_t."""
 
 import triton.language as tl
 
@@ -12,12 +12,7 @@ from cogwheel.device_kernels.walks.tokens import columns_of_program, gates_of_he
 @jit
 def decay_of(gates, sequence, token, rows, tile):
     """A_t as a column [ROWS, 1]."""
-    logs = tl.full([tile.ROWS], 0, tl.float32)
-    if gates.token is not None:
-        logs += number_of(gates.token, sequence, token)
-    if gates.row is not None:
-        logs += row_of(gates.row, sequence, token, True, rows, tile.row_width)
-    return tl.exp(logs)[:, None]
+    return tl.exp(row_of(gates.row, sequence, token, True, rows, tile.row_width))[:, None]
 
 
 @jit

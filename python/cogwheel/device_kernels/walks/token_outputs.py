@@ -25,14 +25,14 @@ class Call(NamedTuple):
 
 
 @jit
-def sees(tile, REVERSED: tl.constexpr, STRICT: tl.constexpr):
-    """Which tokens of its block each reads."""
+def sees(tile, REVERSED: tl.constexpr, APART: tl.constexpr):
+    """Which tokens of its block each reads: those at least so far from it."""
     mine = tl.arange(0, tile.TOKENS)[:, None]
     other = tl.arange(0, tile.TOKENS)[None, :]
     if REVERSED:
-        seen = other >= mine + STRICT
+        seen = other >= mine + APART
     else:
-        seen = mine >= other + STRICT
+        seen = mine >= other + APART
     return seen
 
 
@@ -203,9 +203,10 @@ def read_state(call, states, place, head, sequence, first, edge, state_columns, 
 
 def token_outputs(
     reading: Heads, rows: Heads, columns: Heads, output: Heads, gates: Gates, states: States, span: Span, tile: Tile,
-    REVERSED: tl.constexpr, STRICT: tl.constexpr,
+    REVERSED: tl.constexpr, STRICT: tl.constexpr, OF_OTHERS: tl.constexpr,
 ):  # fmt: skip
-    """A program for each block of tokens and of columns; a chunk is one block unless rows or columns have decays of their own."""
+    """A program for each block of tokens and of columns; a chunk is one block unless rows or columns have decays of their own. `states` may be None. OF_OTHERS: without
+    what the token itself writes, as for STRICT, but with its decay; of decays of tokens alone."""
     OF_CHUNK: tl.constexpr = tile.CHUNK // tile.TOKENS
     column_blocks = tl.cdiv(tile.column_width, tile.COLUMNS)
     rest = tl.program_id(0)
@@ -227,7 +228,7 @@ def token_outputs(
     batch = sequence.batch
     call = Call(at_head(reading, batch, head), at_head(rows, batch, head), at_head(columns, batch, head), gates_of_head(gates, batch, head))
     gates = call.gates
-    seen = sees(tile, REVERSED, STRICT)
+    seen = sees(tile, REVERSED, STRICT + OF_OTHERS)
     total = tl.full([tile.TOKENS, tile.COLUMNS], 0, tl.float32)
     passed_columns = tl.full([tile.COLUMNS], 0, tl.float32)
     edge = first_of_chunk - tile.TOKENS
@@ -242,13 +243,14 @@ def token_outputs(
             if REVERSED:
                 other = first + (step + 1) * tile.TOKENS
             total, passed_columns = read_block(call, sequence, first, other, passed_columns, state_columns, tile, REVERSED, STRICT, total)
-    of_state = tl.full([tile.TOKENS, tile.COLUMNS], 0, tl.float32)
-    of_state = read_state(call, states, sequence.place + chunk, head, sequence, first, edge, state_columns, tile, REVERSED, STRICT, of_state)
-    if gates.token is not None:
-        of_state = of_state * tl.exp(sums_of(gates.token, sequence, first, tl.arange(0, 1), 1, tile.TOKENS, 1 - REVERSED, STRICT))
-    if gates.column is not None:
-        of_state = of_state * tl.exp(passed_columns)[None, :]
-    total += of_state
+    if states is not None:
+        of_state = tl.full([tile.TOKENS, tile.COLUMNS], 0, tl.float32)
+        of_state = read_state(call, states, sequence.place + chunk, head, sequence, first, edge, state_columns, tile, REVERSED, STRICT, of_state)
+        if gates.token is not None:
+            of_state = of_state * tl.exp(sums_of(gates.token, sequence, first, tl.arange(0, 1), 1, tile.TOKENS, 1 - REVERSED, STRICT))
+        if gates.column is not None:
+            of_state = of_state * tl.exp(passed_columns)[None, :]
+        total += of_state
     if gates.column is not None:
         total = total * tl.exp(sums_of(gates.column, sequence, first, state_columns, tile.column_width, tile.TOKENS, 1 - REVERSED, STRICT))
     if gates.row is not None:
