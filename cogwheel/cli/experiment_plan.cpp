@@ -136,14 +136,18 @@ void say_what_paper_scale_takes(const reproduce::TrainedExperiment& experiment, 
 
 }  // namespace
 
+labs::LabHost host_of_lab(const std::string& experiment) {
+  static const ops::TorchExecutor executor;
+  return {.executor = executor,
+          .progress = [experiment](const std::string& line) { fmt::print(stderr, "{}: {}\n", experiment, line); }};
+}
+
 void say_what_it_takes(reproduce::LabExperiment experiment, const reproduce::ReproductionRequest& request,
                        Estimate& all) {
   fmt::print("{}: {}\n", experiment.name, experiment.lab->question);
   std::fflush(stdout);
-  const labs::LabHost host{.executor = ops::TorchExecutor(), .progress = [&](const std::string& line) {
-                             fmt::print(stderr, "{}: {}\n", experiment.name, line);
-                           }};
-  const reproduce::LabForecast forecast = reproduce::forecast_lab(experiment, request, host, /*to_tell=*/true);
+  const reproduce::LabForecast forecast =
+      reproduce::forecast_lab(experiment, request, host_of_lab(experiment.name), /*to_tell=*/true);
   all.seconds_of_labs += forecast.seconds;
   if (forecast.measured)
     fmt::print("about {} here{}{}\n", duration_text(forecast.seconds),

@@ -12,6 +12,7 @@
 #include "cogwheel/compare/plan/plan.h"
 #include "cogwheel/compare/record/comparison.h"
 #include "cogwheel/compare/run_store.h"
+#include "cogwheel/research/labs/lab.h"
 #include "cogwheel/research/reproduce/reproduction.h"
 #include "cogwheel/research/reproduce/trained_experiment.h"
 #include "cogwheel/research/reproduce/trained_reproduction.h"
@@ -40,6 +41,9 @@ struct Estimate {
   double seconds = 0;                    // of experiments that train
   double seconds_of_labs = 0;
 };
+
+// A lab's, with all threads of this process, which says on stderr of which experiment its lines are.
+labs::LabHost host_of_lab(const std::string& experiment);
 
 // Prints how long a lab takes here, and adds it to what others take.
 void say_what_it_takes(reproduce::LabExperiment experiment, const reproduce::ReproductionRequest& request,

@@ -75,9 +75,8 @@ def test_backends_that_papers_name_are_the_same_attention():
     case = attention.Case(length=70, heads=2, head_dim=16)
     tensors = attention.inputs("softmax", case)
     plain = attention.baselines(case)[attention.BASELINE]
-    found = attention.named_backends(case, plain)
-    assert list(found) == ["torch FlashAttention-2"]  # a CPU has no cuDNN
-    torch.testing.assert_close(found["torch FlashAttention-2"](**tensors), plain(**tensors))
+    assert attention.usable_backends(case) == ["torch FlashAttention-2"]  # a CPU has no cuDNN
+    torch.testing.assert_close(attention.by_backend("torch FlashAttention-2", case)(**tensors), plain(**tensors))
     asked = attention.deterministic(lambda: (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()))
     assert asked() == (True, False) and not torch.are_deterministic_algorithms_enabled()
 

@@ -22,7 +22,6 @@
 #include "cogwheel/core/process/shell_word.h"
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/core/wording/utc_time.h"
-#include "cogwheel/ops/support/executor.h"
 #include "cogwheel/pages/html.h"
 #include "cogwheel/research/reproduce/index.h"
 #include "cogwheel/research/reproduce/lab_times.h"
@@ -141,9 +140,7 @@ void reproduce_lab(const Experiment& found, const ReproduceArguments& arguments)
 
   fmt::print(stderr, "{}: {}\n", found.name, experiment.lab->question);
   reproduce::ReproductionRequest recorded = arguments.request;
-  const labs::LabHost host{.executor = ops::TorchExecutor(), .progress = [&](const std::string& line) {
-                             fmt::print(stderr, "{}: {}\n", found.name, line);
-                           }};
+  const labs::LabHost host = host_of_lab(found.name);
   const reproduce::LabForecast forecast =
       reproduce::forecast_lab(experiment, arguments.request, host, /*to_tell=*/false);
   if (!forecast.fitted.empty()) recorded.fitted = {forecast.fitted};
@@ -233,10 +230,11 @@ void estimate(const Experiment& found, const ReproduceArguments& arguments, Esti
 }
 
 void run_experiment(const Experiment& found, const ReproduceArguments& arguments) {
-  if (is_lab(found)) expect_options_of_a_lab(arguments);
+  const bool lab = is_lab(found);
+  if (lab) expect_options_of_a_lab(arguments);
   Estimate of_one;
   if (arguments.dry_run) return estimate(found, arguments, of_one);
-  is_lab(found) ? reproduce_lab(found, arguments) : reproduce_trained(found, arguments);
+  lab ? reproduce_lab(found, arguments) : reproduce_trained(found, arguments);
 }
 
 // All experiments, or those of one source: those whose name begins so.

@@ -1,6 +1,6 @@
 """`bench attention`: one call of each mechanism, Cogwheel and its peers, over lengths."""
 
-import dataclasses
+import functools
 import os
 import subprocess
 import sys
@@ -136,32 +136,42 @@ def peers(mechanism: str, case: Case, *, with_eager: bool, with_flex: bool) -> d
     return found
 
 
+BACKENDS = {"torch FlashAttention-2": SDPBackend.FLASH_ATTENTION, "torch cuDNN": SDPBackend.CUDNN_ATTENTION}
+
+
 def baselines(case: Case) -> dict[str, Callable[..., Tensor]]:
     """PyTorch's fused softmax, which it chooses; on CUDA, where it has several, those that can do this case, by name. Ratios are over the first."""
+    named = {name: by_backend(name, case) for name in usable_backends(case)} if case.on_cuda else {}
 
     def chosen(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return F.scaled_dot_product_attention(query, key, value, is_causal=case.causal)
 
-    return named_backends(case, chosen) | {BASELINE: chosen} if case.on_cuda else {BASELINE: chosen}
+    return named | {BASELINE: chosen}
 
 
-def named_backends(case: Case, attend: Callable[..., Tensor]) -> dict[str, Callable[..., Tensor]]:
-    """`attend` by each of PyTorch's kernels that papers name and that can do this case."""
+def by_backend(name: str, case: Case) -> Callable[..., Tensor]:
+    """PyTorch's softmax by one of the kernels that papers name."""
+
+    def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        with sdpa_kernel(BACKENDS[name]):
+            return F.scaled_dot_product_attention(query, key, value, is_causal=case.causal)
+
+    return attend
+
+
+@functools.cache
+def usable_backends(case: Case) -> list[str]:
+    """Those that can do this case, which a call of each tells."""
     tensors = inputs("softmax", case)
-    found = {}
-    for name, backend in (("torch FlashAttention-2", SDPBackend.FLASH_ATTENTION), ("torch cuDNN", SDPBackend.CUDNN_ATTENTION)):
-
-        def by_backend(query: Tensor, key: Tensor, value: Tensor, backend: SDPBackend = backend) -> Tensor:
-            with sdpa_kernel(backend):
-                return attend(query, key, value)
-
+    found = []
+    for name in BACKENDS:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # which say why a backend cannot
-                job(by_backend, tensors, case.backward)()
+                job(by_backend(name, case), tensors, case.backward)()
+            found.append(name)
         except RuntimeError:
             continue
-        found[name] = by_backend
     return found
 
 

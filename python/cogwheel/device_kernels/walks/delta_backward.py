@@ -30,7 +30,7 @@ def delta_backward(
     of_key = part_at(of_key, block.part, sequence.batch, head)
     of_value = at_head(of_value, sequence.batch, head)
     of_beta = part_at(of_beta, block.part, sequence.batch, head)
-    of_state = state_or_nothing(of_last, block, tile)
+    of_state = state_or_nothing(of_last, block.whole, block.inside, tile)
     for step in range(0, sequence.chunks):
         chunk = sequence.chunks - 1 - step
         first = chunk * tile.CHUNK

@@ -34,7 +34,7 @@ def delta_forward(
     value = at_head(value, sequence.batch, head)
     beta = at_head(beta, sequence.batch, head)
     gates = gates_of_head(gates, sequence.batch, head)
-    state = state_or_nothing(initial, block, tile)
+    state = state_or_nothing(initial, block.whole, block.inside, tile)
     for chunk in range(0, sequence.chunks):
         if states is not None:
             tl.store(places_of(states, sequence.place + chunk, head, rows, columns), state, mask=block.inside)

@@ -8,17 +8,13 @@ from cogwheel.device_kernels.arguments import Heads
 from cogwheel.device_kernels.tiles import at_head
 from cogwheel.device_kernels.walks.arguments import Gates, Span, Tile
 from cogwheel.device_kernels.walks.token_outputs import Call, own_products, passed_pairs
-from cogwheel.device_kernels.walks.tokens import gates_of_head, numbers_of, sequence_of
+from cogwheel.device_kernels.walks.tokens import chunk_of_program, gates_of_head, numbers_of
 
 
 def delta_inverse(key: Heads, beta: Heads, solved: Heads, gates: Gates, span: Span, tile: Tile):
     """A program for each chunk: rows of (1 + L)⁻¹ β, as many columns as a chunk has tokens. Row after row by those above it: powers of L would grow where keys are
     alike."""
-    rest = tl.program_id(0)
-    chunk = (rest % span.chunks).to(tl.int64)
-    rest = rest // span.chunks
-    head = (rest % span.heads).to(tl.int64)
-    sequence = sequence_of(span, (rest // span.heads).to(tl.int64), tile.CHUNK)
+    sequence, head, chunk = chunk_of_program(span, tl.program_id(0), tile)
     first = chunk * tile.CHUNK
     if first >= sequence.count:
         return

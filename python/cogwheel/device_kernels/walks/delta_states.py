@@ -10,7 +10,7 @@ from cogwheel.device_kernels.choice import jit
 from cogwheel.device_kernels.lane import is_finite, product_in_parts
 from cogwheel.device_kernels.tiles import at_head
 from cogwheel.device_kernels.walks.arguments import Gates, Span, States, Tile
-from cogwheel.device_kernels.walks.tokens import columns_of_program, gates_of_head, logs_of, places_of, rows_of, sums_of, whole_state
+from cogwheel.device_kernels.walks.tokens import columns_of_program, gates_of_head, logs_of, places_of, rows_of, state_or_nothing, sums_of, whole_state
 
 
 @jit
@@ -34,19 +34,22 @@ def keep_part(states, last, sequence, chunk, block, left, right, gates, FIRST: t
     one = tl.arange(0, 1)
     first = chunk * tile.CHUNK
     there = first + order < sequence.count
+    from_here = sequence.place + chunk
+    beyond = from_here + 1 - 2 * REVERSED
+    is_last = chunk == sequence.chunks - 1
+    if REVERSED:
+        is_last = chunk == 0
+    if gates.token is not None:
+        passed = tl.exp(sums_of(gates.token, sequence, first, one, 1, tile.TOKENS, REVERSED, False))
+        whole_passed = tl.exp(tl.sum(logs_of(gates.token, sequence, first, 0, one, 1, tile.TOKENS), 0))
     for row in range(0, tile.row_width, tile.ROWS):
         rows = row + tl.arange(0, tile.ROWS)
         inside = (rows < tile.row_width)[:, None] & (block.columns < tile.column_width)[None, :]
         whole = last + whole_state(block.number, block.head, span, rows, block.columns, tile)
-        from_here = sequence.place + chunk
-        beyond = from_here + 1 - 2 * REVERSED
-        is_last = chunk == sequence.chunks - 1
-        if REVERSED:
-            is_last = chunk == 0
         if FIRST:
             state = tl.load(places_of(states, from_here, block.head, rows, block.columns), mask=inside, other=0.0)
             if gates.token is not None:
-                state = state * tl.exp(tl.sum(logs_of(gates.token, sequence, first, 0, one, 1, tile.TOKENS), 0))[None, :]
+                state = state * whole_passed[None, :]
         else:
             if is_last:
                 state = tl.load(whole, mask=inside, other=0.0)
@@ -54,20 +57,12 @@ def keep_part(states, last, sequence, chunk, block, left, right, gates, FIRST: t
                 state = tl.load(places_of(states, beyond, block.head, rows, block.columns), mask=inside, other=0.0)
         added = rows_of(left, sequence, first + order, there, rows, tile.row_width)
         if gates.token is not None:
-            added = added * tl.exp(sums_of(gates.token, sequence, first, one, 1, tile.TOKENS, REVERSED, False))
+            added = added * passed
         state = product_in_parts(tl.trans(added), right, state)
         if is_last:
             tl.store(whole, state, mask=inside)
         if beyond >= sequence.place:  # of the first chunk, walked in reverse, there is no place before
             tl.store(places_of(states, beyond, block.head, rows, block.columns), state, mask=inside)
-
-
-@jit
-def part_of_initial(initial, whole, inside, tile):
-    state = tl.full([tile.ROWS, tile.COLUMNS], 0, tl.float32)
-    if initial is not None:
-        state = tl.load(initial + whole, mask=inside, other=0.0)
-    return state
 
 
 def delta_states(
@@ -96,7 +91,7 @@ def delta_states(
         rows = row + tl.arange(0, tile.ROWS)
         inside = (rows < width)[:, None] & within
         whole = whole_state(block.number, head, span, rows, columns, tile)
-        state = part_of_initial(initial, whole, inside, tile)
+        state = state_or_nothing(initial, whole, inside, tile)
         tl.store(places_of(states, begin, head, rows, columns), state, mask=inside)
         if sequence.chunks == 0:
             tl.store(last + whole, state, mask=inside)

@@ -8,7 +8,7 @@ from cogwheel.device_kernels.choice import jit
 from cogwheel.device_kernels.lane import product_in_parts
 from cogwheel.device_kernels.tiles import at_head
 from cogwheel.device_kernels.walks.arguments import Span, States, Tile
-from cogwheel.device_kernels.walks.tokens import places_of, rows_of, sequence_of
+from cogwheel.device_kernels.walks.tokens import chunk_of_program, places_of, rows_of
 
 
 @jit
@@ -22,10 +22,7 @@ def head_gates(
     query: Heads, key: Heads, value: Heads, gradient: Heads, log_decay, states: States, of_states: States, of_gate, span: Span, tile: Tile,
 ):  # fmt: skip
     """A program for each chunk, with a number of [sequences, chunks, H] each, 0 of chunks that a sequence lacks."""
-    head = (tl.program_id(0) % span.heads).to(tl.int64)
-    rest = tl.program_id(0) // span.heads
-    chunk = (rest % span.chunks).to(tl.int64)
-    sequence = sequence_of(span, (rest // span.chunks).to(tl.int64), tile.CHUNK)
+    sequence, head, chunk = chunk_of_program(span, tl.program_id(0), tile)
     first = chunk * tile.CHUNK
     order = tl.arange(0, tile.CHUNK)
     there = first + order < sequence.count

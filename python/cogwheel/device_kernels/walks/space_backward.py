@@ -35,7 +35,7 @@ def space_backward(
     sum_of_read = nothing
     sum_of_step = none
     sum_of_skip = none
-    of_state = state_or_nothing(of_last, block, tile)
+    of_state = state_or_nothing(of_last, block.whole, block.inside, tile)
     value = at_head(value, sequence.batch, head)
     gradient = at_head(gradient, sequence.batch, head)
     for back_chunk in range(0, sequence.chunks):

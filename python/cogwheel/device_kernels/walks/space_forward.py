@@ -62,7 +62,7 @@ def space_forward(
         fixed_step = columns_of(step, head, columns, tile)
         writes = table_of(write, head, rows, columns, tile)
         reads = table_of(read, head, rows, columns, tile)
-    state = state_or_nothing(initial, block, tile)
+    state = state_or_nothing(initial, block.whole, block.inside, tile)
     value = at_head(value, sequence.batch, head)
     for chunk in range(0, sequence.chunks):
         if states is not None:

@@ -7,7 +7,7 @@ from cogwheel.device_kernels.arguments import Heads
 from cogwheel.device_kernels.choice import jit
 from cogwheel.device_kernels.tiles import at_head
 from cogwheel.device_kernels.walks.arguments import Span, States, Tile
-from cogwheel.device_kernels.walks.tokens import places_of, rows_of, sequence_of, sums_to_end
+from cogwheel.device_kernels.walks.tokens import chunk_of_program, places_of, rows_of, sums_to_end
 
 
 @jit
@@ -47,11 +47,7 @@ def token_gates(
         row_blocks = tl.cdiv(tile.row_width, tile.ROWS)
     rest = tl.program_id(0)
     first_row = (rest % row_blocks) * tile.ROWS
-    rest = rest // row_blocks
-    head = (rest % span.heads).to(tl.int64)
-    rest = rest // span.heads
-    chunk = (rest % span.chunks).to(tl.int64)
-    sequence = sequence_of(span, (rest // span.chunks).to(tl.int64), tile.CHUNK)
+    sequence, head, chunk = chunk_of_program(span, rest // row_blocks, tile)
     first = chunk * tile.CHUNK
     if first >= sequence.count:
         return

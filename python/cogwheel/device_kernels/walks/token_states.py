@@ -9,7 +9,7 @@ from cogwheel.device_kernels.arguments import Heads
 from cogwheel.device_kernels.lane import product_in_parts
 from cogwheel.device_kernels.tiles import at_head
 from cogwheel.device_kernels.walks.arguments import Gates, Span, States, Tile
-from cogwheel.device_kernels.walks.tokens import gates_of_head, logs_of, places_of, rows_of, sequence_of, sums_of, whole_state
+from cogwheel.device_kernels.walks.tokens import gates_of_head, logs_of, places_of, rows_of, sequence_of, state_or_nothing, sums_of, whole_state
 
 
 def token_states(
@@ -33,9 +33,7 @@ def token_states(
     gates = gates_of_head(gates, sequence.batch, head)
     inside = (state_rows < tile.row_width)[:, None] & (state_columns < tile.column_width)[None, :]
     whole = whole_state(number, head, span, state_rows, state_columns, tile)
-    state = tl.full([tile.ROWS, tile.COLUMNS], 0, tl.float32)
-    if initial is not None:
-        state = tl.load(initial + whole, mask=inside, other=0.0)
+    state = state_or_nothing(initial, whole, inside, tile)
     order = tl.arange(0, tile.CHUNK)
     for step in range(0, sequence.chunks):
         chunk = step

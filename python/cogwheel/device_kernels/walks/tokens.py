@@ -49,6 +49,14 @@ def sequence_of(span, number, CHUNK: tl.constexpr):
 
 
 @jit
+def chunk_of_program(span, number, tile):
+    """Of programs that are numbered by heads, chunks and sequences: the sequence, the head, and the number of the chunk, which a shorter sequence lacks."""
+    rest = number // span.heads
+    sequence = sequence_of(span, (rest // span.chunks).to(tl.int64), tile.CHUNK)
+    return sequence, (number % span.heads).to(tl.int64), (rest % span.chunks).to(tl.int64)
+
+
+@jit
 def gates_of_head(gates, batch, head):
     token = None
     if gates.token is not None:
@@ -117,11 +125,11 @@ def whole_state(number, head, span, rows, columns, tile):
 
 
 @jit
-def state_or_nothing(state, block, tile):
-    """Of a tensor [sequences, H, D, Dv] a program's block; 0 where there is none."""
+def state_or_nothing(state, whole, inside, tile):
+    """Of a tensor [sequences, H, D, Dv] a block, by its places (whole_state); 0 where there is none."""
     found = tl.full([tile.ROWS, tile.COLUMNS], 0, tl.float32)
     if state is not None:
-        found = tl.load(state + block.whole, mask=block.inside, other=0.0)
+        found = tl.load(state + whole, mask=inside, other=0.0)
     return found
 
 
