@@ -79,6 +79,9 @@ def trained(folder, run):
         "many": train("many", *on_text, heads=64, width=512, layers=2),
         "ioi": train("ioi", task="ioi", model="context = 32"),
         "pictures": train("pictures", "--images", "pictures", task="images", layers=2, of_task="size = 16", model="patch = 4"),
+        "drawing": train("drawing", "--images", "pictures", task="diffusion", layers=3, of_task="size = 16", model="patch = 8"),
+        "roomy": train("roomy", *on_text, model="context = 256"),
+        "recall": train("recall", task="recall", of_task="pairs = 4\nkeys = 8\nvalues = 2", model="context = 32"),
     }
     return runs
 
@@ -124,6 +127,9 @@ def page_of(folder, name):
         ("values", ["two", "one"], ["--set", "tokens=64"]),
         ("pruning", ["two"], ["--set", "tokens=64"]),
         ("kept_keys", ["two", "one"], ["--set", "tokens=64"]),
+        ("collapse", ["roomy"], []),
+        ("needle", ["recall"], ["--set", "sequences=40"]),
+        ("pictures", ["drawing"], ["--set", "samples=4", "--set", "sampler_steps=2", "--set", "classifier_steps=3"]),
     ],
 )
 def test_studies(folder, run, trained, browser, study, runs, words):

@@ -275,9 +275,20 @@ def test_every_item_that_is_written_has_a_row(written):
 
 @pytest.mark.parametrize("name", experiments())
 def test_numbers_of_the_sources_are_as_written(name, written):
-    """Of tables, by their places; of the source's cost, somewhere in what is written of that source. Labs have theirs in C++."""
+    """Of tables, by their places; of the source's cost, somewhere in what is written of that source."""
     source = experiments()[name]["source"]
     assert problems_of_tables(source, written) == []
     of_source = "".join(text for item, text in written.items() if item.startswith(source["document"]))
     for number in numbers(source.get("cost", "")):
         assert number in numbers(of_source), number
+
+
+@pytest.mark.parametrize("name", experiments("lab"))
+def test_numbers_of_labs_are_as_written(name, written):
+    """Labs have the source's numbers in C++. The page of results, which a lab's own test holds to them, says which they are."""
+    of_items = [number for item in experiments("lab")[name]["items"] for number in numbers(written[item])]
+    page = (ROOT / f"docs/results/{name[:2]}.md").read_text()
+    for line in page.split(f"\n## {name}\n")[1].split("\n## ")[0].splitlines():
+        if line.startswith("| ") and "'s number |" in line:
+            what, expected, *_ = re.split(r"(?<!\\)\|", line)[1:-1]
+            assert numbers(expected)[0] in of_items, what

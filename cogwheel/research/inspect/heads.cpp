@@ -251,7 +251,8 @@ std::vector<StudyNumber> numbers() {
   std::vector<StudyNumber> all;
   const auto add = [&](const std::string& name, const std::string& meaning) {
     all.push_back({name, meaning + ", mean over heads"});
-    all.push_back({name + of_layer, meaning + ", mean over the heads of a layer", "layer, from 0"});
+    all.push_back(
+        {name + of_layer, meaning + ", mean over the heads of a layer", "layer, from 0, or from -1 backwards"});
   };
   for (const nn::HeadStatistic& statistic : nn::head_statistics) {
     const std::string name(statistic.name);
@@ -274,6 +275,14 @@ std::vector<NumbersOfRuns> numbers_of(const std::vector<StudiedRun>& runs, const
     for (std::size_t run = 0; run < runs.size(); ++run) found.values.push_back(of_run(run));
     all.push_back(std::move(found));
   };
+  // From the first on, and backwards from the last; of runs with fewer layers those that they have.
+  const auto add_layers = [&](const std::string& name, const auto& layers_of, const auto& of_run) {
+    for (std::int64_t layer = -most_layers; layer < most_layers; ++layer)
+      add(name + of_layer, static_cast<double>(layer), [&](std::size_t run) {
+        const std::int64_t layers = layers_of(run), own = layer < 0 ? layers + layer : layer;
+        return own < 0 || own >= layers ? nn::HeadStatistics::none : of_run(run, own);
+      });
+  };
   for (const nn::HeadStatistic& statistic : nn::head_statistics) {
     const std::string name(statistic.name);
     const auto end = [&](std::size_t run, std::int64_t layer) {
@@ -285,8 +294,8 @@ std::vector<NumbersOfRuns> numbers_of(const std::vector<StudiedRun>& runs, const
     });
     add(name + rise_of, {},
         [&](std::size_t run) { return end(run, std::ssize(runs[run].history.back().heads) - 1) - end(run, 0); });
-    for (std::int64_t layer = 0; layer < most_layers; ++layer)
-      add(name + of_layer, static_cast<double>(layer), [&](std::size_t run) { return end(run, layer); });
+    add_layers(
+        name, [&](std::size_t run) { return std::ssize(runs[run].history.back().heads); }, end);
   }
   for (const auto& [name, distances] :
        {std::pair<std::string, const std::vector<std::vector<double>>&>{"distance", maps.distances},
@@ -295,11 +304,9 @@ std::vector<NumbersOfRuns> numbers_of(const std::vector<StudiedRun>& runs, const
       const std::vector<double>& layers = distances[run];
       return std::accumulate(layers.begin(), layers.end(), 0.) / static_cast<double>(layers.size());
     });
-    for (std::int64_t layer = 0; layer < most_layers; ++layer)
-      add(name + of_layer, static_cast<double>(layer), [&](std::size_t run) {
-        return layer < std::ssize(distances[run]) ? distances[run][static_cast<std::size_t>(layer)]
-                                                  : nn::HeadStatistics::none;
-      });
+    add_layers(
+        name, [&](std::size_t run) { return std::ssize(distances[run]); },
+        [&](std::size_t run, std::int64_t layer) { return distances[run][static_cast<std::size_t>(layer)]; });
   }
   return all;
 }

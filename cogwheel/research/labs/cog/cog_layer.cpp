@@ -125,7 +125,7 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
                       "diagonals of its matrices, and gives something else.",
                       100 * negative),
       .findings =
-          {{"Numbers of the output, of shape (b, L, d)", printed, near, count, 0, static_cast<double>(output.numel())},
+          {{"Numbers of the output, of shape (b, L, d)", follows, near, count, 0, static_cast<double>(output.numel())},
            {"Largest change of earlier tokens' outputs when the last token is another", follows, near, 0, 0,
             largest(change.narrow(1, 0, tokens - 1))},
            {"The same of the last token's output", direction, above, 0, 0, largest(change.select(1, tokens - 1))},

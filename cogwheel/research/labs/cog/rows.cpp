@@ -170,7 +170,7 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
     return finite(exponentials(tensor_of({1, score}, type), false)) ? 0.0 : 1.0;
   };
   result.findings = {
-      {"Second panel: largest exponent when shifted by max p", printed_row ? printed : nobody,
+      {"Second panel: largest exponent when shifted by max p", printed_row ? follows : nobody,
        printed_row ? near : shown, 99, 0, exponent_of_second, "The paper: e^(|−100| − 1)."},
       {"{−100, 1} shifted by max p: overflows in float32 (1: yes)", follows, near, 1, 0, overflow(-100, at::kFloat)},
       {"The same in bfloat16", follows, near, 1, 0, overflow(-100, at::kBFloat16)},

@@ -107,7 +107,7 @@ LabResult run(const LabParameters& given, const LabHost& /*host*/) {
                       "average; with W/√{} it would be {:.3f}.",
                       spread, unscaled_largest, width, mean_largest(scaled.weights)),
       .findings =
-          {{"Numbers of the output, N × width", printed, near, static_cast<double>(tokens * width), 0,
+          {{"Numbers of the output, N × width", follows, near, static_cast<double>(tokens * width), 0,
             static_cast<double>(pass.output.numel())},
            {"Numbers of all weights and biases", follows, near,
             static_cast<double>(4 * width * hidden + 3 * hidden + width), 0, numbers},
