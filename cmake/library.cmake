@@ -45,7 +45,7 @@ function(cogwheel_sources variable)
   set(${variable} ${sources} PARENT_SCOPE)
 endfunction()
 
-# cogwheel_library(<folder> [JOINS <name>] [SOURCES …] [BUT …] [DEPENDS …] [USES …]): the static library of a folder of
+# cogwheel_library(<folder> [JOINS <name> [OWN_UNIT]] [SOURCES …] [BUT …] [DEPENDS …] [USES …]): the static library of a folder of
 # cogwheel/, cogwheel_<folder> with _ for /, and without what stands before mechanisms, kernels and authoring. What a folder
 # links is what it may include: DEPENDS are libraries that its headers include too, USES those of its sources alone.
 #
@@ -54,8 +54,9 @@ endfunction()
 # Folders that JOIN the same name are one library, cogwheel_<name>, and one unit, which reads libtorch's headers once for all
 # of them; cogwheel_<folder> is another name for it. That none includes what stands below it is then left to
 # tests/python/test_repository.py.
+# OWN_UNIT: one of them is a unit by itself all the same, as of what is compiled last, when a core has nothing else to do.
 function(cogwheel_library folder)
-  cmake_parse_arguments(PARSE_ARGV 1 library "ONLY" "JOINS" "SOURCES;BUT;DEPENDS;USES")
+  cmake_parse_arguments(PARSE_ARGV 1 library "ONLY;OWN_UNIT" "JOINS" "SOURCES;BUT;DEPENDS;USES")
   string(REGEX REPLACE "^attention/" "" name ${folder})
   string(REPLACE "/" "_" name ${name})
   set(sources ${library_SOURCES})
@@ -76,7 +77,11 @@ function(cogwheel_library folder)
     add_library(${target} STATIC)
   endif()
   target_sources(${target} PRIVATE ${sources})
-  cogwheel_unit(${target} folder ${sources})
+  set(unit folder)
+  if(library_OWN_UNIT)
+    set(unit ${name})
+  endif()
+  cogwheel_unit(${target} ${unit} ${sources})
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include>)
   foreach(dependency IN LISTS library_DEPENDS)

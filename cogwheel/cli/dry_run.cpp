@@ -11,6 +11,7 @@
 #include "cogwheel/cli/forecast/layouts.h"
 #include "cogwheel/cli/forecast/measured_slice.h"
 #include "cogwheel/cli/rank_processes.h"
+#include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/process/memory.h"
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/pages/exhibits.h"

@@ -1,5 +1,6 @@
 #include "cogwheel/cli/operator_times.h"
 
+#include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
 
