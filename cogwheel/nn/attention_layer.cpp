@@ -26,6 +26,7 @@
 #include "cogwheel/nn/weights/derivative_path.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/nn/weights/to_device.h"
 #include "cogwheel/ops/pairwise/elementwise/dropout_factors.h"
 #include "cogwheel/ops/pairwise/parameters.h"
 #include "cogwheel/ops/pairwise/scores.h"
@@ -213,7 +214,7 @@ AttentionLayerImpl::Heads AttentionLayerImpl::project(const at::Tensor& x, const
   const LayerState* const state = rotary_ ? context.layer_state : nullptr;
   at::Tensor positions =
       context.positions.defined() || state == nullptr ? context.positions : ragged_positions(*state, x.size(1));
-  if (positions.defined()) positions = positions.to(x.device());
+  if (positions.defined()) positions = to_device(positions, x.device());
   const std::int64_t first = positions.defined() || state == nullptr ? 0 : state->longest();
   const auto placed = [&](HookPlace place, const at::Tensor& split) {
     if (!rotary_) return split.transpose(1, 2);
@@ -343,11 +344,11 @@ at::Tensor AttentionLayerImpl::attend(Heads heads, const ForwardContext& context
     options.first_positions = *options.key_lengths - heads.query.size(2);
   } else {
     // A pass for its shapes alone has numbers all the same.
-    const auto placed = [&](const std::optional<at::Tensor>& numbers) {
-      return numbers ? std::optional(numbers->to(heads.query.device())) : std::nullopt;
+    const auto there = [&](const std::optional<at::Tensor>& numbers) {
+      return numbers ? std::optional(to_device(*numbers, heads.query.device())) : std::nullopt;
     };
-    options.key_lengths = placed(context.lengths);
-    options.cu_seqlens = placed(context.cu_seqlens);
+    options.key_lengths = there(context.lengths);
+    options.cu_seqlens = there(context.cu_seqlens);
     if (context.texts != nullptr)
       attended = context.texts->attention(heads.query, heads.key, heads.value, name, options);
   }

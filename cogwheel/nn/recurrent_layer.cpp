@@ -18,6 +18,7 @@
 #include "cogwheel/nn/ranks/shared_pass.h"
 #include "cogwheel/nn/weights/derivative_path.h"
 #include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/nn/weights/to_device.h"
 #include "cogwheel/ops/pairwise/statistics_of_weights.h"
 #include "cogwheel/ops/recurrent/recurrent_checks.h"
 #include "cogwheel/ops/support/checks.h"
@@ -284,7 +285,7 @@ ops::RecurrentOptions RecurrentLayerImpl::operator_options(const Heads& heads) c
 at::Tensor RecurrentLayerImpl::walk(const Heads& heads, const Before& before, std::vector<at::Tensor>& after) const {
   ops::RecurrentOptions options = operator_options(heads);
   options.initial_state = before.carried.law;
-  if (before.cu_seqlens.defined()) options.cu_seqlens = before.cu_seqlens.to(heads.value.device());
+  if (before.cu_seqlens.defined()) options.cu_seqlens = to_device(before.cu_seqlens, heads.value.device());
   const auto walked = [&] {
     at::Tensor output;
     const auto query = given(heads.query), key = given(heads.key);
@@ -448,8 +449,8 @@ at::Tensor RecurrentLayerImpl::forward(const at::Tensor& x, const ForwardContext
       throw UsageError(
           expected_got("recurrent layer: cu_seqlens", "none with a state", shape_text(context.cu_seqlens->sizes())));
     const std::int64_t ranks = context.texts != nullptr ? context.texts->count() : 1;
-    before.places =
-        places_in_sequences(*context.cu_seqlens, x.size(0), x.size(1) * ranks, "recurrent layer").to(x.device());
+    before.places = to_device(places_in_sequences(*context.cu_seqlens, x.size(0), x.size(1) * ranks, "recurrent layer"),
+                              x.device());
     if (context.texts != nullptr) before.places = context.texts->own_tokens(before.places, 0);
     before.cu_seqlens = *context.cu_seqlens;
   } else if (state != nullptr) {

@@ -32,6 +32,9 @@ struct Batch {
 // The rows of a slice, one of so many about equal ones; `tokens` stays that of the batch.
 Batch slice_of(const Batch& batch, std::int64_t index, std::int64_t slices);
 
+// The same batch in pinned host memory, which CUDA copies from while the host goes on.
+Batch pinned(Batch batch);
+
 // How many targets are not `ignored_target`.
 std::int64_t told_targets(const Batch& batch);
 

@@ -28,7 +28,7 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-${SLURM_CPUS_PER_TASK:-1}}
 
 # Slurm says each task its number.
 srun --kill-on-bad-exit=1 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" bash -c '
-  RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS exec "${COGWHEEL_PYTHON:-python}" -m cogwheel train "$0" --out "$1" --resume
+  RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS exec "${COGWHEEL_PYTHON:-python}" -m cogwheel train "$0" --out "$1" --resume
 ' "$config" "$run"
 status=$?
 

@@ -2,7 +2,8 @@
 
     torchrun --nproc-per-node 2 -m cogwheel train CONFIG
 
-A launcher names the ranks in RANK and WORLD_SIZE, and where they meet in MASTER_ADDR and MASTER_PORT, as torchrun does.
+A launcher names the ranks in RANK and WORLD_SIZE, and where they meet in MASTER_ADDR and MASTER_PORT, as torchrun does. Of a
+machine's GPUs each rank sees the one of its LOCAL_RANK, which then is `cuda`.
 COGWHEEL_RANK_TIMEOUT: how many seconds a rank waits for another, 600 unless set. GLOO_SOCKET_IFNAME: the network interface through
 which ranks reach each other, or several, separated by commas; without it the one of the machine's name.
 """
@@ -52,13 +53,31 @@ def _gloo_of_one_thread(store: torch.distributed.Store, rank: int, ranks: int, t
     return torch.distributed.ProcessGroupGloo(store, rank, ranks, options)
 
 
+def _take_own_gpu() -> None:
+    """Before anything looks for GPUs. A launcher that names no LOCAL_RANK, or lets each rank see fewer GPUs, has chosen itself."""
+    if "LOCAL_RANK" not in os.environ:
+        return
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = [str(number) for number in range(torch.cuda.device_count())] if visible is None else visible.split(",")
+    local_rank = _number("LOCAL_RANK", 0, 0)
+    if local_rank < len(names):
+        os.environ["CUDA_VISIBLE_DEVICES"] = names[local_rank]
+
+
+def _backends() -> str:
+    """NCCL is there only in a PyTorch for CUDA; it exchanges what lies on GPUs, Gloo all else."""
+    with_gpus = torch.cuda.is_available() and torch.distributed.is_nccl_available()
+    return "cpu:gloo_of_one_thread,cuda:nccl" if with_gpus else "gloo_of_one_thread"
+
+
 def _process_group(rank: int, ranks: int) -> str:
     """The name of a group of all ranks, once all of them are there."""
     place = os.environ.get("COGWHEEL_RENDEZVOUS", "env://")
     timeout = datetime.timedelta(seconds=_number("COGWHEEL_RANK_TIMEOUT", 600, 1))
     torch.distributed.Backend.register_backend("gloo_of_one_thread", _gloo_of_one_thread, devices=["cpu"])
+    _take_own_gpu()
     try:
-        torch.distributed.init_process_group("gloo_of_one_thread", place, timeout, rank=rank, world_size=ranks)
+        torch.distributed.init_process_group(_backends(), place, timeout, rank=rank, world_size=ranks)
     except (RuntimeError, ValueError) as error:
         # Not what bad input ends with: the next start may find all of them.
         _fail("ranks", f"all {ranks} to meet within {timeout.seconds} s", f"on rank {rank}: {' '.join(str(error).split())}", status=1)
@@ -79,7 +98,7 @@ def _maker_of_groups(rank: int, ranks: int):
                 for first in range(0, ranks, size * stride)
                 for place in range(stride)
             ]
-            groups = [torch.distributed.new_group(each, timeout, backend="gloo_of_one_thread") for each in members]
+            groups = [torch.distributed.new_group(each, timeout, backend=_backends()) for each in members]
         except (RuntimeError, ValueError) as error:
             _fail("ranks", f"groups of {size} of them", f"on rank {rank}: {' '.join(str(error).split())}", status=1)
         own = next(group.group_name for group, each in zip(groups, members, strict=True) if rank in each).encode()[: capacity - 1] + b"\0"

@@ -58,6 +58,11 @@ def _host(value):
     return torch.device("cpu") if isinstance(value, torch.device) and value.type == NAME else value
 
 
+def _written(value):
+    """The same for an argument that the operator writes to."""
+    return behind(value) if is_there(value) else value
+
+
 def _there(value):
     return on_device(value) if isinstance(value, Tensor) else value
 
@@ -81,16 +86,14 @@ def _run(operator, *args, **kwargs):
     if operator in _OF_THE_DEVICE:
         return _OF_THE_DEVICE[operator](*args, **kwargs)
     if operator._schema.is_mutable:
-        given, options = [tree_map(_host, each) for each in args], tree_map(_host, kwargs)
-        outputs = [argument.name for argument in operator._schema.arguments if argument.is_out]
-        changed = [kwargs[name] for name in outputs] or [args[0]]
-        if outputs:
-            options |= {name: behind(each) for name, each in zip(outputs, changed, strict=True)}
-        else:
-            given[0] = behind(args[0])
-        operator(*given, **options)
-        for each in changed:
+        given = {argument.name: each for argument, each in zip(operator._schema.arguments, args)} | kwargs
+        written = [argument.name for argument in operator._schema.arguments if argument.alias_info and argument.alias_info.is_write and argument.name in given]
+        operator(**{name: tree_map(_written if name in written else _host, each) for name, each in given.items()})
+        changed = [given[name] for name in written]
+        for each in filter(is_there, tree_leaves(changed)):
             assert behind(each).shape == each.shape, f"{operator} gave a tensor of the device another size"
+        if not operator._schema.returns:  # of lists of tensors
+            return None
         return changed[0] if len(changed) == 1 else tuple(changed)
     asked = kwargs.get("device")
     stays = any(map(is_there, tree_leaves((args, kwargs)))) if asked is None else asked.type == NAME

@@ -22,4 +22,4 @@ def run_interpreted(*arguments: str) -> None:
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
 
 # Of a file of such tests: each launches something (conftest.py), or it would show nothing.
-launching = pytest.mark.usefixtures(*(["launches"] if INTERPRETED else []))
+launching = [pytest.mark.usefixtures("launches")] if INTERPRETED else []

@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import types
 from xml.etree import ElementTree
 
 import pytest
@@ -196,6 +197,42 @@ def test_loops_and_chunks_are_the_same_law(mechanism):
         torch.testing.assert_close(attend(**tensors), ours(**tensors), rtol=1e-9, atol=1e-9)
     halved = {name: tensor.bfloat16() for name, tensor in tensors.items()}
     assert all(attend(**halved).dtype == torch.bfloat16 for _, attend in peers)
+
+
+def fla_loop(q, k, v, g=None, g_gamma=None, beta=None, normalize=False):
+    """What fla says that its functions are, token by token, of tensors [B, T, H, …]."""
+    assert not normalize and all(each.is_contiguous() for each in (q, k, v))
+    batch, tokens, heads, width = q.shape
+    state, outputs = q.new_zeros(batch, heads, width, v.shape[-1]), []
+    for t in range(tokens):
+        decay = g_gamma[None, :, None] if g_gamma is not None else q.new_zeros(1, 1, 1) if g is None else g[:, t] if g.dim() == 4 else g[:, t, :, None]
+        state = decay.exp()[..., None] * state
+        written = v[:, t] if beta is None else beta[:, t, :, None] * (v[:, t] - torch.einsum("bhk,bhkv->bhv", k[:, t], state))
+        state = state + torch.einsum("bhk,bhv->bhkv", k[:, t], written)
+        outputs.append(torch.einsum("bhk,bhkv->bhv", q[:, t] * width**-0.5, state))
+    return torch.stack(outputs, 1), None
+
+
+@pytest.mark.parametrize("mechanism", recurrent.FLA)
+def test_fla_is_given_the_same_law(mechanism, monkeypatch):
+    """Of fla only its shapes and names are known here, as its kernels need a GPU."""
+    module, function, _ = recurrent.FLA[mechanism]
+    monkeypatch.setattr(recurrent.importlib.util, "find_spec", lambda name: name == "fla")
+    monkeypatch.setattr(recurrent.importlib, "import_module", lambda name: types.SimpleNamespace(**{function: fla_loop}) if name == f"fla.ops.{module}" else None)
+    case = attention.Case(length=20, batch=2, heads=2, head_dim=8)
+    tensors = {name: tensor.double() for name, tensor in attention.inputs(mechanism, case).items()}
+    as_layers = {name: tensor.transpose(1, 2).contiguous().transpose(1, 2) if tensor.dim() > 2 else tensor for name, tensor in tensors.items()}
+    found = recurrent.peers(mechanism, 20, causal=True, with_eager=False, on_cuda=True)
+    assert list(found) == [mechanism, f"fla {mechanism}"]
+    torch.testing.assert_close(found[f"fla {mechanism}"](**as_layers), found[mechanism](**tensors), rtol=1e-6, atol=1e-6)
+    whole = attention.job(found[f"fla {mechanism}"], as_layers, True)()
+    assert all(each is not None for each in whole)
+    monkeypatch.setattr(recurrent.importlib, "import_module", lambda name: types.SimpleNamespace(**{function: lambda q, k, v, **own: fla_loop(q, k, v, **{name: each if name == "normalize" else each.detach() for name, each in own.items()})}))
+    of_some = attention.job(found[f"fla {mechanism}"], as_layers, True, every=False)()
+    assert sum(each is not None for each in of_some) == 3  # of RetNet's decays fla gives none
+    assert list(recurrent.peers(mechanism, 20, causal=True, with_eager=False)) == [mechanism]
+    for name, tensor in recurrent.inputs(mechanism, case.sizes(), torch.bfloat16, "meta").items():
+        assert tensor.dim() < 3 or (tensor.device.type == "meta" and tensor.shape == tensors[name].shape and tensor.transpose(1, 2).is_contiguous())
 
 
 STATEFUL = [entry["name"] for entry in cogwheel.mechanisms() if entry["family"] == "recurrent"]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from resumed_runs import metrics
 
 RUN = """
 [task]
@@ -47,9 +48,9 @@ def runs(cogwheel_in, tmp_path_factory):
     return folder
 
 
-def on_device(folder: pathlib.Path, *words: str) -> subprocess.CompletedProcess:
+def on_device(folder: pathlib.Path, *words: str, place: tuple[str, ...] = ("--device", "emulated")) -> subprocess.CompletedProcess:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(pathlib.Path(__file__).parent), *sys.path])}
-    return subprocess.run([sys.executable, "-c", PROGRAM, *words, "--device", "emulated"], cwd=folder, env=environment, capture_output=True, text=True)
+    return subprocess.run([sys.executable, "-c", PROGRAM, *words, *place], cwd=folder, env=environment, capture_output=True, text=True)
 
 
 def both(cogwheel_in, folder: pathlib.Path, *words: str, out: str | None = None) -> tuple[str, str]:
@@ -72,6 +73,17 @@ def numbers_of(found) -> list[float]:
     if isinstance(found, list):
         return [number for each in found for number in numbers_of(each)]
     return [found] if isinstance(found, float) else []
+
+
+@pytest.mark.parametrize("name", ["pairs", "states"])
+def test_train(runs, name):
+    """Batches are made ahead there."""
+    done = on_device(runs, "train", f"{name}.toml", "--text", "text.txt", "--out", f"{name}-there", place=("--set", "training.device=emulated"))
+    assert done.returncode == 0 and "attention on emulated: composed" in done.stderr, done.stderr
+    here, there = (metrics(runs / each)[-1] for each in (name, f"{name}-there"))
+    assert here["step"] == there["step"] == 2
+    for number in ("train_loss", "held_out_loss", "gradient_norm"):
+        assert here[number] == pytest.approx(there[number], rel=1e-4), number
 
 
 @pytest.mark.parametrize("options", [(), ("--beam", "2"), ("--cache", "bf16")], ids=["greedy", "beam", "cache"])

@@ -399,8 +399,7 @@ def test_kernels_compile_without_a_device(mechanism, target, head_dim, more):
         needs_scores = kernel not in WITHOUT_PRODUCTS and not (mechanism == "uniform" and kernel in ("weights", "statistics"))
         assert int(products) > 0 or not needs_scores or more == "fp32", line
         assert int(atomics) == 0, line
-        assert (stack == "None") == target.startswith("gfx"), line
-        assert stack == "None" or more == "fp32" or int(stack) <= (0 if head_dim <= 64 and kernel != "statistics" else 128), line
+        assert more == "fp32" or int(stack) <= (0 if head_dim <= 64 and kernel != "statistics" else 128), line
 
 
 @pytest.mark.slow

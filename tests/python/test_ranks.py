@@ -427,6 +427,26 @@ def test_what_a_launcher_says_is_checked(work, name, value, says):
     assert one_line(done.stderr) == f"cogwheel: {says}"
 
 
+@pytest.mark.parametrize(
+    ("gpus", "visible", "local_rank", "seen"),
+    [(2, None, 1, "1"), (2, "4,6", 1, "6"), (2, "3", 3, "3"), (2, None, None, None), (0, None, 0, None), (4, "GPU-8932f937,GPU-1", 0, "GPU-8932f937"), (0, "", 0, "")],
+)
+def test_a_rank_sees_a_gpu_of_its_own(monkeypatch, gpus, visible, local_rank, seen):
+    """There is none here: what is asked of PyTorch and said to it is all that can be seen."""
+    from cogwheel import __main__ as program
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    for name, value in {"LOCAL_RANK": local_rank, "CUDA_VISIBLE_DEVICES": visible}.items():
+        monkeypatch.setenv(name, str(value))  # so that it is as before after the test
+        if value is None:
+            monkeypatch.delenv(name)
+    program._take_own_gpu()
+    assert os.environ.get("CUDA_VISIBLE_DEVICES") == seen
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: True)
+    assert program._backends() == ("cpu:gloo_of_one_thread,cuda:nccl" if gpus else "gloo_of_one_thread")
+
+
 def test_more_threads_than_cores_are_said(cogwheel_in, work):
     threads = len(os.sched_getaffinity(0))
     done = cogwheel_in(work, OMP_NUM_THREADS=str(threads))("train", "nothing.toml", "--ranks", 2)

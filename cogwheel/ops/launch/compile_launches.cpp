@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/ops/launch/device_launch.h"
@@ -14,10 +15,10 @@ namespace {
 // Of this thread, that compiles, between two calls of compile_launches.
 thread_local std::unique_ptr<Compiles> of_thread;
 
-std::int64_t compile_launches(std::int64_t capability) {
+std::int64_t compile_launches(std::string_view target) {
   const std::int64_t compiled = of_thread ? of_thread->compiled() : 0;
   try {
-    of_thread = capability == 0 ? nullptr : std::make_unique<Compiles>(capability);
+    of_thread = target.empty() ? nullptr : std::make_unique<Compiles>(DeviceTarget::named(target));
   } catch (const UsageError& error) {
     TORCH_CHECK_VALUE(false, error.what());
   }
@@ -27,9 +28,6 @@ std::int64_t compile_launches(std::int64_t capability) {
 
 }  // namespace
 
-Compiles::Compiles(std::int64_t capability)
-    : target_{0, static_cast<int>(capability), shared_bytes_of("sm_" + std::to_string(capability))} {}
-
 void Compiles::run(const std::vector<Launch>& launches) const {
   compile_for(launches, target_);
   compiled_ += static_cast<std::int64_t>(launches.size());
@@ -37,8 +35,10 @@ void Compiles::run(const std::vector<Launch>& launches) const {
 
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
   // What this thread's walks of tensors on the CPU launch from now on is compiled for a device, and nothing is
-  // computed, until it is called with 0, which returns how many kernels that were.
-  library.def("compile_launches(int capability) -> int", compile_launches);
+  // computed, until it is called with an empty name, which returns how many kernels that were.
+  library.def("compile_launches(str target) -> int", [](c10::string_view target) {
+    return compile_launches({target.data(), target.size()});
+  });
 }
 
 }  // namespace cogwheel::ops

@@ -1,6 +1,7 @@
 // A launcher that only compiles, for a device that need not be there.
 #pragma once
 #include <cstdint>
+#include <utility>
 
 #include "cogwheel/ops/launch/launch.h"
 
@@ -8,8 +9,7 @@ namespace cogwheel::ops {
 
 class Compiles : public Launcher {
  public:
-  // 90 of 9.0. Throws UsageError for one that nobody looked up.
-  explicit Compiles(std::int64_t capability);
+  explicit Compiles(DeviceTarget target) : target_(std::move(target)) {}
 
   DeviceTarget target() const override { return target_; }
   void run(const std::vector<Launch>& launches) const override;

@@ -200,7 +200,7 @@ std::string DeviceTarget::lacks() const {
 
 DeviceTarget target_of(c10::DeviceIndex device) {
   const device::CudaDriver& driver = device::CudaDriver::of_machine();
-  return {device, driver.capability(device), driver.shared_bytes(device)};
+  return {.device = device, .capability = driver.capability(device), .shared_bytes = driver.shared_bytes(device)};
 }
 
 device::KernelDescription description_of(const Launch& launch, const DeviceTarget& target) {

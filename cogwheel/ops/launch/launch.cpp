@@ -65,6 +65,16 @@ std::int64_t shared_bytes_of(std::string_view target) {
                                 std::string(target)));
 }
 
+DeviceTarget DeviceTarget::named(std::string_view name) {
+  constexpr std::string_view nvidia = "sm_";
+  DeviceTarget target{.shared_bytes = shared_bytes_of(name)};
+  if (name.starts_with(nvidia))
+    target.capability = std::stoi(std::string(name.substr(nvidia.size())));
+  else
+    target.amd_architecture = name;
+  return target;
+}
+
 std::int64_t padded_width(std::int64_t width) {
   constexpr std::uint64_t narrowest = 16;
   return static_cast<std::int64_t>(std::max(narrowest, std::bit_ceil(static_cast<std::uint64_t>(width))));

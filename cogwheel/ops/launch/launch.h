@@ -32,12 +32,16 @@ struct Launch {
   void add_pairs(const std::string& name, const at::Tensor& value, at::IntArrayRef size);
 };
 
-// A device that kernels are compiled for.
+// A device that kernels are compiled for; the interpreter, where nothing is said.
 struct DeviceTarget {
-  int device = 0, capability = 0;  // 90 of 9.0; 0 for the interpreter
-  std::int64_t shared_bytes = 0;   // that a program may have
+  int device = 0, capability = 0;     // 90 of NVIDIA's 9.0
+  std::int64_t shared_bytes = 0;      // that a program may have
+  std::string amd_architecture = {};  // gfx942, for which kernels are compiled and never launched
 
-  std::string name() const { return "sm_" + std::to_string(capability); }
+  // Of one that need not be there: sm_90, gfx942. Throws UsageError for one that nobody looked up.
+  static DeviceTarget named(std::string_view name);
+  bool is_interpreter() const { return capability == 0 && amd_architecture.empty(); }
+  std::string name() const { return capability > 0 ? "sm_" + std::to_string(capability) : amd_architecture; }
   // Why kernels are not compiled for it, for people; empty if they are.
   std::string lacks() const;
 };

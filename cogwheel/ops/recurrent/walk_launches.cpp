@@ -44,10 +44,10 @@ WalkLaunches::WalkLaunches(const at::Tensor& value, const OptionalTensor& cu_seq
       tokens_(value.size(2)),
       row_width_(row_width),
       column_width_(column_width),
-      chunk_(chunk > 0                      ? chunk
-             : tokens_ <= tokens_one_by_one ? tokens_one_by_one
-             : capability_ == 0             ? interpreted_chunk
-                                            : usual_chunk) {
+      chunk_(chunk > 0                             ? chunk
+             : tokens_ <= tokens_one_by_one        ? tokens_one_by_one
+             : launcher_.target().is_interpreter() ? interpreted_chunk
+                                                   : usual_chunk) {
   if (cu_seqlens) {
     const at::Tensor ends = cu_seqlens->to(at::kCPU, at::kLong).contiguous();
     check_sequence_bounds(ends, tokens_);

@@ -83,7 +83,7 @@ class WalkLaunches {
  private:
   at::TensorOptions options_;
   const Launcher& launcher_;
-  int capability_;  // 0 of the interpreter
+  int capability_;  // 0 where the target is none of NVIDIA's
   std::int64_t sequences_, heads_, tokens_, row_width_, column_width_, chunk_, chunks_, places_;
   at::Tensor first_tokens_;
   std::vector<Launch> launches_;

@@ -24,6 +24,7 @@
 #include "cogwheel/ops/support/engine.h"
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/mean_in_parts.h"
+#include "cogwheel/runs/training/batch_prefetcher.h"
 #include "cogwheel/runs/training/gradient_exchange.h"
 #include "cogwheel/runs/training/gradient_sum.h"
 #include "cogwheel/runs/training/learned_parameters.h"
@@ -128,6 +129,10 @@ TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& train
       watch_(config_.training.spike_deviations) {
   const TrainingOptions& options = config_.training;
   const std::int64_t count = ranks_->count();
+  if (const at::Device device = device_of(options); count > 1 && device.has_index())
+    throw UsageError(expected_got("training.device",
+                                  device.str().substr(0, device.str().find(':')) + ", of which each rank sees its own",
+                                  options.device));
   if (const std::int64_t of_slice = ranks_of_slice();
       count % of_slice != 0 || !std::has_single_bit(static_cast<std::uint64_t>(count / of_slice)))
     throw UsageError(
@@ -163,6 +168,7 @@ TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& train
     first_steps[each.name] = each.first_step;
   }
   optimizer_ = std::make_unique<Optimizer>(learned, options, hidden, first_steps, scaling);
+  if (!device_of(options).is_cpu()) prefetcher_ = std::make_unique<BatchPrefetcher>(task_);
   if (options.ema > 0) average_ = std::make_unique<WeightAverage>(named_parameters(*model_), options.ema);
 }
 
@@ -186,14 +192,16 @@ double TrainingRun::sum_of_shared(double own) const {
   return shared_->all().gather(at::full({1}, own, at::kDouble), what).result(what).sum().item<double>();
 }
 
-DataPlace TrainingRun::next_place() const {
+DataPlace TrainingRun::after(const DataPlace& place) const {
+  return {place.batches + 1, place.rows + config_.training.batch};
+}
+
+DataPlace TrainingRun::next_place(DataPlace place) const {
   const std::int64_t rows = config_.training.batch;
-  DataPlace place = progress_.place;
   const auto touched = [&](const std::pair<std::int64_t, std::int64_t>& left_out) {
     return place.rows < left_out.first + left_out.second && left_out.first < place.rows + rows;
   };
-  while (std::any_of(progress_.left_out.begin(), progress_.left_out.end(), touched))
-    place = {place.batches + 1, place.rows + rows};
+  while (std::any_of(progress_.left_out.begin(), progress_.left_out.end(), touched)) place = after(place);
   return place;
 }
 
@@ -285,13 +293,16 @@ std::optional<double> TrainingRun::step(const std::atomic<bool>* stop) {
   const auto start = Clock::now();
   const TrainingOptions& options = config_.training;
   begin_phase();
-  const DataPlace place = next_place();
-  const Batch batch = task_->batch(*model_, options, place);
+  const DataPlace place = next_place(progress_.place);
+  const Batch batch = prefetcher_ ? prefetcher_->take(*model_, options, place) : task_->batch(*model_, options, place);
   const double waiting = seconds_since(start);
   double norm = 0;
   std::optional<double> value;
   try {
     value = differentiate(batch, stop);
+    // Before the host waits for the gradients.
+    if (prefetcher_ && progress_.steps_done + 1 < options.steps)
+      prefetcher_->prefetch(*model_, options, next_place(after(place)));
     if (value) {
       if (std::isfinite(*value)) norm = optimizer_->clip_gradients();
       if (const auto spike = watch_.spike_in(*value, norm))
@@ -315,7 +326,7 @@ std::optional<double> TrainingRun::step(const std::atomic<bool>* stop) {
   if (average_) average_->update();
   watch_.add(*value, norm);
   ++progress_.steps_done;
-  progress_.place = {place.batches + 1, place.rows + options.batch};
+  progress_.place = after(place);
   progress_.tokens += batch.tokens;
   progress_.last_train_loss = *value;
   progress_.loss_sum += *value;

@@ -30,6 +30,7 @@ class Ranks;
 
 namespace cogwheel::runs {
 
+class BatchPrefetcher;
 class GradientExchange;
 class GradientSum;
 class SharedSlices;
@@ -116,7 +117,9 @@ class TrainingRun {
   // Why `train` returned non_finite or spike.
   const std::string& problem() const { return problem_; }
   // The rows of the data that the next step reads, and rows whose batches are left out, now and in later checkpoints.
-  std::pair<std::int64_t, std::int64_t> next_rows() const { return {next_place().rows, config_.training.batch}; }
+  std::pair<std::int64_t, std::int64_t> next_rows() const {
+    return {next_place(progress_.place).rows, config_.training.batch};
+  }
   void leave_out(const LeftOutRows& rows);
 
   const std::shared_ptr<torch::nn::Module>& model() const { return model_; }
@@ -155,7 +158,9 @@ class TrainingRun {
 
   // By the names that a checkpoint has for them, after so many steps: what begins to learn later has no moments yet.
   std::vector<std::pair<std::string, at::Tensor>> saved_tensors(std::int64_t steps) const;
-  DataPlace next_place() const;
+  // The first place from there on that is not left out.
+  DataPlace next_place(DataPlace from) const;
+  DataPlace after(const DataPlace& place) const;
   const Phase& phase_of(std::int64_t step) const;
   // Where the next step begins a phase, what was seen before says nothing of it.
   void begin_phase();
@@ -185,6 +190,7 @@ class TrainingRun {
   RunConfig config_;                            // completed by the task
   // Behind pointers, so that this header needs none of libtorch's, which take ten times as long to compile.
   std::shared_ptr<torch::nn::Module> model_;
+  std::unique_ptr<BatchPrefetcher> prefetcher_;  // null: of a model on the CPU, which has nothing to wait for
   std::vector<Phase> phases_;
   std::vector<LearnedParameter> learned_;
   std::unique_ptr<Optimizer> optimizer_;

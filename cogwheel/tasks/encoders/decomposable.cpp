@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/nn/weights/to_device.h"
 #include "cogwheel/runs/named_pass.h"
 
 namespace cogwheel::tasks::encoders {
@@ -75,8 +76,9 @@ Classified DecomposableImpl::classify(const at::Tensor& tokens, const at::Tensor
   const at::Tensor after = of_second.sum(1), before = all - after;
   if (after.min().item<std::int64_t>() < 1 || before.min().item<std::int64_t>() < 1)
     throw UsageError(expected_got("decomposable", "two sentences in each row", "one"));
-  const Sentence a = sentence_of(embedded, at::zeros_like(before).to(device()), before.to(device())),
-                 b = sentence_of(embedded, before.to(device()), after.to(device()));
+  const Sentence a = sentence_of(embedded, nn::to_device(at::zeros_like(before), device()),
+                                 nn::to_device(before, device())),
+                 b = sentence_of(embedded, nn::to_device(before, device()), nn::to_device(after, device()));
   const at::Tensor query_a = attend_(a.states), query_b = attend_(b.states);
   // What the sentence reads of the other, compared and summed.
   const auto compared = [&](const Sentence& own, const at::Tensor& query, const Sentence& other,

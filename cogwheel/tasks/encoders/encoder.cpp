@@ -9,6 +9,7 @@
 #include "cogwheel/nn/packed_sequences.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/nn/weights/to_device.h"
 #include "cogwheel/runs/configuration/model_options.h"
 #include "cogwheel/runs/named_pass.h"
 #include "cogwheel/tasks/encoders/encoder_stack.h"
@@ -76,13 +77,13 @@ void EncoderImpl::initialize(std::uint64_t seed) {
 
 // [N], or [B, N] where the context says so.
 at::Tensor EncoderImpl::positions(const at::Tensor& tokens, const nn::ForwardContext& context) const {
-  if (context.positions.defined()) return context.positions.to(token_embedding_.device());
-  if (!context.cu_seqlens) return at::arange(tokens.size(1), at::kLong).to(token_embedding_.device());
+  if (context.positions.defined()) return nn::to_device(context.positions, token_embedding_.device());
+  if (!context.cu_seqlens) return nn::to_device(at::arange(tokens.size(1), at::kLong), token_embedding_.device());
   const at::Tensor places = nn::places_in_sequences(*context.cu_seqlens, tokens.size(0), tokens.size(1), "encoder");
   if (const auto last = places.numel() > 0 ? places.max().item<std::int64_t>() : 0; last >= options_.context)
     throw UsageError(expected_got("encoder: packed sequences", "up to " + std::to_string(options_.context) + " tokens",
                                   std::to_string(last + 1)));
-  return places.to(token_embedding_.device());
+  return nn::to_device(places, token_embedding_.device());
 }
 
 at::Tensor EncoderImpl::states(const at::Tensor& tokens, const at::Tensor& segments,
@@ -92,9 +93,10 @@ at::Tensor EncoderImpl::states(const at::Tensor& tokens, const at::Tensor& segme
     throw UsageError(expected_got("encoder: tokens", "[batch, up to " + std::to_string(options_.context) + "]",
                                   shape_text(tokens.sizes())));
   const at::Device device = token_embedding_.device();
-  at::Tensor x = at::embedding(token_embedding_, tokens.to(device));
+  at::Tensor x = at::embedding(token_embedding_, nn::to_device(tokens, device));
   if (position_embedding_.defined()) x = x + at::embedding(position_embedding_, positions(tokens, context));
-  x = x + (segments.defined() ? at::embedding(segment_embedding_, segments.to(device)) : segment_embedding_[0]);
+  x = x +
+      (segments.defined() ? at::embedding(segment_embedding_, nn::to_device(segments, device)) : segment_embedding_[0]);
   x = embedding_norm_->of_sum(x, {}, true).normed;
   nn::ResidualStream stream{context.hooked(nn::HookPlace::full_embedding, context.dropout.part(0)(x))};
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) stream = layers_[layer](stream, context.at_layer(layer));

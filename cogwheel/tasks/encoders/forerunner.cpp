@@ -8,6 +8,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/nn/weights/to_device.h"
 #include "cogwheel/ops/support/checks.h"
 
 namespace cogwheel::tasks::encoders {
@@ -17,7 +18,7 @@ double deviation_of(std::int64_t inputs) { return 1 / std::sqrt(static_cast<doub
 
 at::Tensor seen_tokens(const nn::ForwardContext& context, const at::Tensor& like) {
   if (!context.lengths) return {};
-  const at::Tensor lengths = context.lengths->to(like.device());
+  const at::Tensor lengths = nn::to_device(*context.lengths, like.device());
   return (at::arange(like.size(1), lengths.options()) < lengths.unsqueeze(1)).unsqueeze(2).to(like.scalar_type());
 }
 
@@ -38,7 +39,7 @@ at::Tensor Forerunner::embed(const at::Tensor& tokens, const nn::Dropout& dropou
   if (tokens.dim() != 2 || tokens.size(1) < 1 || tokens.size(1) > context_)
     throw UsageError(expected_got(std::string(what_) + ": tokens", "[batch, 1 to " + std::to_string(context_) + "]",
                                   shape_text(tokens.sizes())));
-  return dropout.part(of_embedding)(at::embedding(embedding_, tokens.to(device())));
+  return dropout.part(of_embedding)(at::embedding(embedding_, nn::to_device(tokens, device())));
 }
 
 at::Tensor Forerunner::read_classes(const at::Tensor& x, const nn::Dropout& dropout) {

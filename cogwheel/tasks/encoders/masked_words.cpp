@@ -15,6 +15,7 @@
 #include "cogwheel/nn/hooks/head_observer.h"
 #include "cogwheel/nn/losses/token_loss.h"
 #include "cogwheel/nn/model_holder.h"
+#include "cogwheel/nn/weights/to_device.h"
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/tasks/encoders/encoder_task.h"
@@ -46,7 +47,8 @@ Told told(Encoder& model, const runs::Batch& batch, nn::ForwardContext context) 
   const at::Tensor states = model->states(batch.inputs, batch.segments, context).flatten(0, 1);
   const at::Tensor targets = batch.targets.flatten();
   const at::Tensor places = (targets != ignored_target).nonzero().squeeze(1);
-  return {model->word_logits(states.index_select(0, places.to(states.device()))), targets.index_select(0, places)};
+  return {model->word_logits(states.index_select(0, nn::to_device(places, states.device()))),
+          targets.index_select(0, places)};
 }
 
 class MaskedWords : public EncoderTask {
@@ -81,7 +83,7 @@ class MaskedWords : public EncoderTask {
   at::Tensor loss(torch::nn::Module& module, const runs::Batch& batch, std::uint64_t dropout_seed) const override {
     auto model = nn::holder_of<Encoder>(module);
     const Told words = told(model, batch, {.dropout = model->dropout(dropout_seed)});
-    return nn::token_loss(words.logits, words.targets.to(words.logits.device()));
+    return nn::token_loss(words.logits, nn::to_device(words.targets, words.logits.device()));
   }
 
   // The same words are hidden for every model.

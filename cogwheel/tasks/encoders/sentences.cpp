@@ -11,6 +11,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/nn/hooks/head_observer.h"
 #include "cogwheel/nn/model_holder.h"
+#include "cogwheel/nn/weights/to_device.h"
 #include "cogwheel/runs/class_names.h"
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/runs/task_entry.h"
@@ -75,7 +76,7 @@ class Sentences : public EncoderTask {
   at::Tensor loss(torch::nn::Module& module, const runs::Batch& batch, std::uint64_t dropout_seed) const override {
     SentenceClassifier& model = classifier_of(module);
     const auto [logits, penalty] = classified(model, batch, {.dropout = model.dropout(dropout_seed)}, true);
-    const at::Tensor loss = at::cross_entropy_loss(logits, batch.targets.to(logits.device()));
+    const at::Tensor loss = at::cross_entropy_loss(logits, nn::to_device(batch.targets, logits.device()));
     return penalty.defined() ? loss + penalty : loss;
   }
 

@@ -4,6 +4,7 @@
 #include <torch/utils.h>
 
 #include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/nn/weights/to_device.h"
 #include "cogwheel/runs/named_pass.h"
 
 namespace cogwheel::tasks::encoders {
@@ -38,7 +39,7 @@ void StructuredImpl::initialize(std::uint64_t seed) {
 
 nn::AlignmentMemory StructuredImpl::read(const at::Tensor& tokens, const nn::ForwardContext& context) {
   std::optional<at::Tensor> lengths;
-  if (context.lengths) lengths = context.lengths->to(device());
+  if (context.lengths) lengths = nn::to_device(*context.lengths, device());
   const at::Tensor states =
       network_
           ->forward(embed(tokens, context.dropout), {.lengths = lengths, .dropout = context.dropout.part(of_layers)})

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/nn/weights/to_device.h"
 #include "cogwheel/ops/layers/soft_window.h"
 #include "cogwheel/runs/named_pass.h"
 #include "cogwheel/tasks/handwriting/mixture_density.h"
@@ -54,8 +55,9 @@ void HandwritingImpl::initialize(std::uint64_t seed) {
 
 WrittenText HandwritingImpl::text(const at::Tensor& characters, const at::Tensor& lengths) const {
   if (!has_window()) return {};
-  const at::Tensor here = characters.to(window_weight_.device());
-  return {at::one_hot(here, options_.vocabulary).to(window_weight_.scalar_type()), lengths.to(here.device())};
+  const at::Tensor here = nn::to_device(characters, window_weight_.device());
+  return {at::one_hot(here, options_.vocabulary).to(window_weight_.scalar_type()),
+          nn::to_device(lengths, here.device())};
 }
 
 PenState HandwritingImpl::first_state(std::int64_t batch) const {
@@ -69,7 +71,7 @@ PenState HandwritingImpl::first_state(std::int64_t batch) const {
 
 HandwritingImpl::Predicted HandwritingImpl::forward(const at::Tensor& given, const WrittenText& text, PenState& state,
                                                     const nn::Dropout& dropout) {
-  const at::Tensor points = given.to(parameters().front().device());
+  const at::Tensor points = nn::to_device(given, parameters().front().device());
   Predicted predicted;
   std::vector<at::Tensor> hidden;
   at::Tensor read = points;
@@ -111,8 +113,8 @@ at::Tensor HandwritingImpl::loss(const at::Tensor& points, const at::Tensor& len
   PenState state = first_state(points.size(0));
   const at::Tensor y = forward(points.narrow(1, 0, predictions), text, state, dropout).y;
   const at::Tensor there = at::arange(predictions, lengths.options()).unsqueeze(0) < (lengths - 1).unsqueeze(1);
-  const at::Tensor places = there.flatten().nonzero().squeeze(1).to(y.device());
-  const at::Tensor targets = points.narrow(1, 1, predictions).flatten(0, 1).to(y.device());
+  const at::Tensor places = nn::to_device(there.flatten().nonzero().squeeze(1), y.device());
+  const at::Tensor targets = nn::to_device(points.narrow(1, 1, predictions).flatten(0, 1), y.device());
   return negative_log_likelihood(y.flatten(0, 1).index_select(0, places), targets.index_select(0, places)).mean();
 }
 

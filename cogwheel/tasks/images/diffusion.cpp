@@ -17,6 +17,7 @@
 #include "cogwheel/nn/attention_maps.h"
 #include "cogwheel/nn/hooks/head_observer.h"
 #include "cogwheel/nn/model_holder.h"
+#include "cogwheel/nn/weights/to_device.h"
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/class_names.h"
 #include "cogwheel/runs/task_entry.h"
@@ -106,8 +107,8 @@ class Diffusion : public ImageTask {
   at::Tensor loss(torch::nn::Module& module, const runs::Batch& batch, std::uint64_t dropout_seed) const override {
     auto model = nn::holder_of<UVit>(module);
     const Predicted predicted = predict(model, batch, {.dropout = model->dropout(dropout_seed)});
-    return prediction_error(settings_.prediction, predicted.noise, batch.targets.to(predicted.noise.device()),
-                            predicted.alpha);
+    return prediction_error(settings_.prediction, predicted.noise,
+                            nn::to_device(batch.targets, predicted.noise.device()), predicted.alpha);
   }
 
   // Times and noise are those of the image's place, so that models are measured on the same noisy images.
@@ -231,13 +232,13 @@ class Diffusion : public ImageTask {
     const at::Tensor output = model->forward(batch.inputs, batch.times, condition_of(batch), context);
     if (settings_.prediction == Prediction::noise) return {output, {}};
     const auto [alpha, sigma] = shares_at(settings_.schedule, batch.times, output);
-    return {noise_of(settings_.prediction, output, batch.inputs.to(output.device()), alpha, sigma), alpha};
+    return {noise_of(settings_.prediction, output, nn::to_device(batch.inputs, output.device()), alpha, sigma), alpha};
   }
 
   // Of the noise, whatever the network tells; of each image.
   at::Tensor squared_errors(UVit& model, const runs::Batch& batch, const nn::ForwardContext& context) const {
     const at::Tensor noise = predict(model, batch, context).noise;
-    return (noise - batch.targets.to(noise.device())).square().flatten(1).mean(1);
+    return (noise - nn::to_device(batch.targets, noise.device())).square().flatten(1).mean(1);
   }
 
   // Where the held-out loss comes from: images with much noise decide what is drawn, those with little noise its

@@ -12,6 +12,7 @@
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/nn/patches.h"
 #include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/nn/weights/to_device.h"
 #include "cogwheel/runs/configuration/model_options.h"
 #include "cogwheel/runs/named_pass.h"
 #include "cogwheel/tasks/encoders/encoder_stack.h"
@@ -115,12 +116,13 @@ void UVitImpl::expect_shapes(const at::Tensor& x, const at::Tensor& time, const 
 
 at::Tensor UVitImpl::embed(const at::Tensor& x, const at::Tensor& time, const NoiseCondition& condition) {
   const at::ScalarType type = convolution_weight_.scalar_type();
-  const at::Tensor times = time_embedding(time.to(x.device()), options_.width).to(type).unsqueeze(1);
+  const at::Tensor times = time_embedding(nn::to_device(time, x.device()), options_.width).to(type).unsqueeze(1);
   std::vector<at::Tensor> tokens{times};
   // In the order of the published code: a class before the time, vectors after it.
   if (class_embedding_.defined())
-    tokens.insert(tokens.begin(), at::embedding(class_embedding_, condition.classes.to(x.device())).unsqueeze(1));
-  if (condition_) tokens.push_back(condition_(condition.vectors.to(x.device(), type)).to(type));
+    tokens.insert(tokens.begin(),
+                  at::embedding(class_embedding_, nn::to_device(condition.classes, x.device())).unsqueeze(1));
+  if (condition_) tokens.push_back(condition_(nn::to_device(condition.vectors, x.device()).to(type)).to(type));
   tokens.push_back(patch_(nn::patches_of(x, options_.patch)).to(type));
   const at::Tensor all = at::cat(tokens, 1);
   return position_embedding_.defined() ? all + position_embedding_ : all;
@@ -129,7 +131,7 @@ at::Tensor UVitImpl::embed(const at::Tensor& x, const at::Tensor& time, const No
 at::Tensor UVitImpl::forward(const at::Tensor& given, const at::Tensor& time, const NoiseCondition& condition,
                              const nn::ForwardContext& context) {
   expect_shapes(given, time, condition);
-  const at::Tensor x = given.to(convolution_weight_.device());
+  const at::Tensor x = nn::to_device(given, convolution_weight_.device());
   nn::ResidualStream stream{
       context.hooked(nn::HookPlace::full_embedding, context.dropout.part(0)(embed(x, time, condition)))};
   std::vector<at::Tensor> skipped;

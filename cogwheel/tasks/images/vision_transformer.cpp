@@ -12,6 +12,7 @@
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/nn/patches.h"
 #include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/nn/weights/to_device.h"
 #include "cogwheel/runs/named_pass.h"
 #include "cogwheel/tasks/encoders/encoder_stack.h"
 
@@ -64,7 +65,7 @@ at::Tensor VisionTransformerImpl::states(const at::Tensor& images, const nn::For
     throw UsageError(expected_got("vision transformer: images",
                                   shape_text(std::vector<std::int64_t>{images.size(0), options_.channels, side, side}),
                                   shape_text(images.sizes())));
-  const at::Tensor placed = images.to(head_->parameters().front().device());
+  const at::Tensor placed = nn::to_device(images, head_->parameters().front().device());
   at::Tensor x = patch_(nn::patches_of(placed, options_.patch));
   x = x.to(at::promote_types(x.scalar_type(), head_->parameters().front().scalar_type()));
   if (class_token_.defined()) x = at::cat({class_token_.expand({x.size(0), 1, options_.width}), x}, 1);
@@ -89,8 +90,8 @@ at::Tensor VisionTransformerImpl::forward(const at::Tensor& images, const nn::Fo
 
 at::Tensor VisionTransformerImpl::loss(const at::Tensor& images, const at::Tensor& labels, double smoothing,
                                        const nn::ForwardContext& context) {
-  return at::cross_entropy_loss(forward(images, context), labels.to(head_->parameters().front().device()), {},
-                                at::Reduction::Mean, -100, smoothing);
+  return at::cross_entropy_loss(forward(images, context), nn::to_device(labels, head_->parameters().front().device()),
+                                {}, at::Reduction::Mean, -100, smoothing);
 }
 
 std::vector<runs::ConfigField> config_fields(VisionTransformerOptions& options) {

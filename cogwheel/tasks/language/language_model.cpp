@@ -19,6 +19,7 @@
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/narrow_weights.h"
 #include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/nn/weights/to_device.h"
 #include "cogwheel/runs/named_pass.h"
 
 namespace cogwheel::tasks::language {
@@ -80,12 +81,13 @@ at::Tensor LanguageModelImpl::embed(const at::Tensor& tokens, const nn::ForwardC
   if (tokens.dim() != 2 || (!context.cu_seqlens && tokens.size(1) > room))
     throw UsageError(expected_got("language model: tokens", "[batch, up to " + std::to_string(room) + "]",
                                   shape_text(tokens.sizes())));
-  const at::Tensor embedded = context.hooked(nn::HookPlace::embedding,
-                                             nn::embedded_rows(token_embedding_, tokens.to(token_embedding_.device())));
+  const at::Tensor embedded = context.hooked(
+      nn::HookPlace::embedding, nn::embedded_rows(token_embedding_, nn::to_device(tokens, token_embedding_.device())));
   if (!position_embedding_.defined()) return embedded;
-  const at::Tensor places = context.positions.defined()
-                                ? at::embedding(position_embedding_, context.positions.to(position_embedding_.device()))
-                                : position_embedding_.narrow(0, first, tokens.size(1));
+  const at::Tensor places =
+      context.positions.defined()
+          ? at::embedding(position_embedding_, nn::to_device(context.positions, position_embedding_.device()))
+          : position_embedding_.narrow(0, first, tokens.size(1));
   if (!context.wants(nn::HookPlace::position_embedding)) return embedded + places;
   return embedded + context.hooked(nn::HookPlace::position_embedding, places.expand_as(embedded));
 }
@@ -232,15 +234,15 @@ LanguageModelImpl::TargetRows LanguageModelImpl::target_rows(const at::Tensor& t
   const at::Tensor told = targets.flatten(), read = states(tokens, context).flatten(0, 1);
   const at::Tensor counted = (told != ignored_target).nonzero().squeeze(1);
   const at::Device device = token_embedding_.device();
-  if (counted.numel() == told.numel()) return {read, told.to(device)};
-  return {read.index_select(0, counted.to(device)), told.index_select(0, counted).to(device)};
+  if (counted.numel() == told.numel()) return {read, nn::to_device(told, device)};
+  return {read.index_select(0, nn::to_device(counted, device)), nn::to_device(told.index_select(0, counted), device)};
 }
 
 at::Tensor LanguageModelImpl::loss(const at::Tensor& tokens, const at::Tensor& targets,
                                    const nn::ForwardContext& context) {
   if (context.hooks != nullptr && context.hooks->wants(nn::HookPlace::logits, -1))
     return at::cross_entropy_loss(forward(tokens, context).flatten(0, 1),
-                                  targets.flatten().to(token_embedding_.device()));
+                                  nn::to_device(targets.flatten(), token_embedding_.device()));
   TargetRows rows = target_rows(tokens, targets, context);
   double share = 1;
   if (context.heads != nullptr && rows.targets.numel() > 0) {  // what the head makes is shared row by row

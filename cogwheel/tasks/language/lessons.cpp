@@ -13,6 +13,7 @@
 #include "cogwheel/nn/conversion/weight_conversion.h"
 #include "cogwheel/nn/losses/distillation_loss.h"
 #include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/nn/weights/to_device.h"
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/runs/task_options.h"
@@ -215,7 +216,7 @@ at::Tensor Lessons::transfer_loss(LanguageModelImpl& model, const runs::Batch& b
   const bool all = told.numel() == pass.targets.numel();
   const auto rows = [&](const at::Tensor& values) {
     const at::Tensor flat = values.flatten(0, 1);
-    return (all ? flat : flat.index_select(0, told.to(flat.device()))).to(at::kFloat);
+    return (all ? flat : flat.index_select(0, nn::to_device(told, flat.device()))).to(at::kFloat);
   };
   at::Tensor loss;
   nn::Hooks hooks;

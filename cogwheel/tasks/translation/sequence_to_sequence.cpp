@@ -14,6 +14,7 @@
 #include "cogwheel/nn/weights/collected_weight.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/nn/weights/to_device.h"
 #include "cogwheel/ops/support/checks.h"
 #include "cogwheel/runs/named_pass.h"
 
@@ -115,15 +116,16 @@ void SequenceToSequenceImpl::initialize(std::uint64_t seed) {
 }
 
 at::Tensor SequenceToSequenceImpl::embed_source(const at::Tensor& tokens) {
-  return at::embedding(embedding_, tokens.to(embedding_.device()));
+  return at::embedding(embedding_, nn::to_device(tokens, embedding_.device()));
 }
 at::Tensor SequenceToSequenceImpl::embed_target(const at::Tensor& tokens) {
-  return at::embedding(target_embedding_.defined() ? target_embedding_ : embedding_, tokens.to(embedding_.device()));
+  return at::embedding(target_embedding_.defined() ? target_embedding_ : embedding_,
+                       nn::to_device(tokens, embedding_.device()));
 }
 
 DecoderState SequenceToSequenceImpl::read(const at::Tensor& tokens, const at::Tensor& given_lengths,
                                           const nn::Dropout& dropout) {
-  const at::Tensor lengths = given_lengths.to(embedding_.device());
+  const at::Tensor lengths = nn::to_device(given_lengths, embedding_.device());
   const auto [output, last] = encoder_->forward(dropout.part(source_embedding)(embed_source(tokens)),
                                                 {.lengths = lengths, .dropout = dropout.part(encoder_layers)});
   DecoderState state;
@@ -224,9 +226,10 @@ at::Tensor SequenceToSequenceImpl::loss(const at::Tensor& source, const at::Tens
                                         const at::Tensor& targets, double smoothing, const nn::Dropout& dropout) {
   const at::Tensor x = predict(read(source, lengths, dropout), inputs, dropout).flatten(0, 1);
   // Logits of padding would be the larger part of the work in a ragged batch.
-  const at::Tensor flat = targets.flatten(), places = (flat != ignored_target).nonzero().squeeze(1).to(x.device());
-  return nn::token_loss(product_of_logits(x.index_select(0, places)), flat.to(x.device()).index_select(0, places),
-                        smoothing);
+  const at::Tensor flat = targets.flatten(),
+                   places = nn::to_device((flat != ignored_target).nonzero().squeeze(1), x.device());
+  return nn::token_loss(product_of_logits(x.index_select(0, places)),
+                        nn::to_device(flat, x.device()).index_select(0, places), smoothing);
 }
 
 at::Tensor SequenceToSequenceImpl::weights(const DecoderState& given, const at::Tensor& inputs) {

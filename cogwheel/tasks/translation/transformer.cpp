@@ -15,6 +15,7 @@
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/narrow_weights.h"
 #include "cogwheel/nn/weights/new_parameter.h"
+#include "cogwheel/nn/weights/to_device.h"
 #include "cogwheel/runs/named_pass.h"
 
 namespace cogwheel::tasks::translation {
@@ -94,7 +95,7 @@ at::Tensor TransformerImpl::embed(const at::Tensor& tokens, const at::Tensor& em
   if (tokens.dim() != 2 || tokens.size(1) < 1 || tokens.size(1) > room)
     throw UsageError(
         expected_got("transformer: tokens", "[batch, 1 to " + std::to_string(room) + "]", shape_text(tokens.sizes())));
-  const at::Tensor embedded = nn::embedded_rows(embedding, tokens.to(embedding.device()));
+  const at::Tensor embedded = nn::embedded_rows(embedding, nn::to_device(tokens, embedding.device()));
   return positions.defined() ? embedded + positions.narrow(0, first, tokens.size(1)) : embedded;
 }
 
@@ -108,7 +109,7 @@ nn::ForwardContext TransformerImpl::at_layer(const nn::ForwardContext& context, 
 at::Tensor TransformerImpl::encode(const at::Tensor& tokens, const at::Tensor& lengths,
                                    const nn::ForwardContext& given) {
   nn::ForwardContext context = given;
-  context.lengths = lengths.to(embedding_.device());
+  context.lengths = nn::to_device(lengths, embedding_.device());
   nn::ResidualStream stream{context.dropout.part(of_source)(embed(tokens, embedding_, source_positions_, 0))};
   for (std::size_t layer = 0; layer < encoder_.size(); ++layer)
     stream = encoder_[layer](stream, at_layer(context, static_cast<std::int64_t>(layer)));
@@ -140,7 +141,7 @@ at::Tensor TransformerImpl::forward(const at::Tensor& source, const at::Tensor& 
                                     const nn::ForwardContext& given) {
   nn::ForwardContext context = given;
   context.memory = encode(source, lengths, given);
-  context.memory_lengths = lengths.to(embedding_.device());
+  context.memory_lengths = nn::to_device(lengths, embedding_.device());
   return logits(decode(inputs, context));
 }
 
@@ -152,7 +153,7 @@ nn::ModelState TransformerImpl::make_state(std::int64_t batch) const {
 
 std::unique_ptr<Translator::State> TransformerImpl::start(const at::Tensor& tokens, const at::Tensor& lengths) {
   return std::make_unique<TransformerState>(make_state(tokens.size(0)), encode(tokens, lengths),
-                                            lengths.to(embedding_.device()));
+                                            nn::to_device(lengths, embedding_.device()));
 }
 
 at::Tensor TransformerImpl::next_logits(State& given, const at::Tensor& tokens) {
@@ -170,11 +171,12 @@ at::Tensor TransformerImpl::loss(const at::Tensor& source, const at::Tensor& len
   nn::ForwardContext context;
   context.dropout = dropout;
   context.memory = encode(source, lengths, context);
-  context.memory_lengths = lengths.to(embedding_.device());
+  context.memory_lengths = nn::to_device(lengths, embedding_.device());
   const at::Tensor x = decode(inputs, context).flatten(0, 1);
-  const at::Tensor flat = targets.flatten(), places = (flat != ignored_target).nonzero().squeeze(1).to(x.device());
-  return nn::token_loss(product_of_logits(x.index_select(0, places)), flat.to(x.device()).index_select(0, places),
-                        smoothing);
+  const at::Tensor flat = targets.flatten(),
+                   places = nn::to_device((flat != ignored_target).nonzero().squeeze(1), x.device());
+  return nn::token_loss(product_of_logits(x.index_select(0, places)),
+                        nn::to_device(flat, x.device()).index_select(0, places), smoothing);
 }
 
 at::Tensor TransformerImpl::source_weights(const at::Tensor& source, const at::Tensor& lengths,
@@ -191,7 +193,7 @@ at::Tensor TransformerImpl::source_weights(const at::Tensor& source, const at::T
       options_.layers + read);
   nn::ForwardContext context;
   context.memory = encode(source, lengths);
-  context.memory_lengths = lengths.to(embedding_.device());
+  context.memory_lengths = nn::to_device(lengths, embedding_.device());
   context.hooks = &hooks;
   decode(inputs, context);
   return weights;

@@ -92,8 +92,8 @@ def flops(name: str, case: Case) -> float:
     return case.flops(case.value_dim(mechanism))
 
 
-def job(attend: Callable[..., Tensor], tensors: dict[str, Tensor], backward: bool) -> Callable[[], object]:
-    """A call whose results it returns: the output, or the gradients."""
+def job(attend: Callable[..., Tensor], tensors: dict[str, Tensor], backward: bool, *, every: bool = True) -> Callable[[], object]:
+    """A call whose results it returns: the output, or the gradients: of every tensor, or of those that the call gives one."""
     if not backward:
 
         def forward() -> Tensor:
@@ -105,7 +105,7 @@ def job(attend: Callable[..., Tensor], tensors: dict[str, Tensor], backward: boo
     numbers = {name: tensor for name, tensor in tensors.items() if tensor.dim() == 0}
     with torch.no_grad():
         gradient = torch.randn_like(attend(**tensors))
-    return lambda: torch.autograd.grad(attend(**leaves, **numbers), list(leaves.values()), gradient)
+    return lambda: torch.autograd.grad(attend(**leaves, **numbers), list(leaves.values()), gradient, allow_unused=not every)
 
 
 def flex_attention(case: Case) -> Callable[..., Tensor]:
@@ -122,7 +122,7 @@ def flex_attention(case: Case) -> Callable[..., Tensor]:
 def peers(mechanism: str, case: Case, *, with_eager: bool, with_flex: bool) -> dict[str, Callable[..., Tensor]]:
     """Functions of the tensors of `inputs`, by name; the first is Cogwheel's."""
     if recurrent.axes_of(mechanism) is not None:
-        return recurrent.peers(mechanism, case.length, causal=case.causal, with_eager=with_eager)
+        return recurrent.peers(mechanism, case.length, causal=case.causal, with_eager=with_eager, on_cuda=case.on_cuda)
 
     def ours(query: Tensor, key: Tensor, value: Tensor, **parameters: Tensor) -> Tensor:
         return cogwheel.attention(query, key, value, mechanism, causal=case.causal, **parameters)
@@ -202,10 +202,10 @@ def jobs_of(mechanisms: list[str], case: Case, *, with_eager: bool, with_flex: b
         tensors = inputs(mechanism, case)
         for name, attend in peers(mechanism, case, with_eager=with_eager, with_flex=with_flex).items():
             try:
-                call = job(attend, tensors, case.backward)
+                call = job(attend, tensors, case.backward, every=not name.startswith("fla "))
                 if case.on_cuda and name != mechanism:
                     call()
-            except (RuntimeError, torch._dynamo.exc.TorchDynamoException) as error:
+            except Exception as error:  # of others' code: memory, a type that it does not take, its compiler
                 if name == mechanism or not case.on_cuda:
                     raise
                 print(f"  {name}: left out: {' '.join(str(error).split())[:120]}", file=sys.stderr)  # as eager ones that memory does not hold

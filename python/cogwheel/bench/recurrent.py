@@ -1,5 +1,7 @@
-"""Mechanisms with a state for `bench`: their inputs, and the same laws in plain PyTorch."""
+"""Mechanisms with a state for `bench`: their inputs, and the same laws in plain PyTorch and in flash-linear-attention."""
 
+import importlib
+import importlib.util
 from collections.abc import Callable
 
 import torch
@@ -27,7 +29,10 @@ def axes_of(mechanism: str) -> dict[str, str] | None:
 
 
 def inputs(mechanism: str, sizes: dict[str, int], dtype: torch.dtype, device: str = "cpu") -> dict[str, Tensor]:
-    """Query, key, value and the law's required tensors, for `sizes` of B, H, N, D and V; numbers without axes stay on the CPU."""
+    """Query, key, value and the law's required tensors, for `sizes` of B, H, N, D and V; numbers without axes stay on the CPU.
+
+    On another device they lie as layers have them, the heads of a token beside each other, which is what fla reads.
+    """
     generator = torch.Generator().manual_seed(0)
     entry = _entry_of(mechanism)
     axes = entry["parameter_axes"]
@@ -54,7 +59,15 @@ def inputs(mechanism: str, sizes: dict[str, int], dtype: torch.dtype, device: st
             tensors[name] = torch.tensor(2.0 * sizes["N"], dtype=torch.float64)
         elif name not in entry["optional_parameters"] or name == "skip":
             tensors[name] = kinds.get(values, lambda x: x)(normal(shape.split("|")[0])).to(dtype)
-    return {name: tensor.to(device) if tensor.dim() > 0 else tensor for name, tensor in tensors.items()}
+    if torch.device(device).type == "cpu":
+        return tensors
+
+    def there(tensor: Tensor, axes: str) -> Tensor:
+        if axes.startswith("BHN"):
+            return tensor.transpose(1, 2).contiguous().to(device).transpose(1, 2)
+        return tensor.to(device) if tensor.dim() > 0 else tensor
+
+    return {name: there(tensor, axes.get(name, "BHND")) for name, tensor in tensors.items()}
 
 
 def flops(sizes: dict[str, int], backward: bool) -> float:
@@ -166,13 +179,44 @@ def chunked(mechanism: str, chunk: int = CHUNK) -> Callable[..., Tensor]:
     return attend
 
 
-def peers(mechanism: str, tokens: int, *, causal: bool, with_eager: bool) -> dict[str, Callable[..., Tensor]]:
-    """Functions of the tensors of `inputs`, by name; the first is Cogwheel's."""
+# By law, the function of flash-linear-attention (0.6) that computes it, and its names for the law's own
+# tensors. Its tensors are [B, N, H, …]; those of a head alone [H].
+FLA: dict[str, tuple[str, str, dict[str, str]]] = {
+    "linear_attention": ("linear_attn", "chunk_linear_attn", {}),
+    "retnet": ("simple_gla", "chunk_simple_gla", {"decay": "g_gamma"}),
+    "mamba2": ("simple_gla", "chunk_simple_gla", {"log_decay": "g"}),
+    "gla": ("gla", "chunk_gla", {"log_decay": "g"}),
+    "deltanet": ("delta_rule", "chunk_delta_rule", {"beta": "beta"}),
+    "gated_deltanet": ("gated_delta_rule", "chunk_gated_delta_rule", {"log_decay": "g", "beta": "beta"}),
+}
+
+
+def by_fla(mechanism: str) -> Callable[..., Tensor] | None:
+    """The law by the package fla, whose scale is ours too; None where it is not installed or has no such law."""
+    if mechanism not in FLA or importlib.util.find_spec("fla") is None:
+        return None
+    module, function, names = FLA[mechanism]
+
+    def attend(query: Tensor, key: Tensor, value: Tensor, **own: Tensor) -> Tensor:
+        law = getattr(importlib.import_module(f"fla.ops.{module}"), function)
+        given = {names[name]: tensor.float().log() if name == "decay" else tensor.transpose(1, 2) for name, tensor in own.items() if name in names}
+        if mechanism == "linear_attention":
+            given["normalize"] = False
+        output, _ = law(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), **given)
+        return output.transpose(1, 2)
+
+    return attend
+
+
+def peers(mechanism: str, tokens: int, *, causal: bool, with_eager: bool, on_cuda: bool = False) -> dict[str, Callable[..., Tensor]]:
+    """Functions of the tensors of `inputs`, by name; the first is Cogwheel's. fla's kernels are for GPUs alone."""
 
     def ours(value: Tensor, query: Tensor | None = None, key: Tensor | None = None, **own: Tensor) -> Tensor:
         return cogwheel.recurrent(query, key, value, mechanism, causal=causal, **own)
 
     found: dict[str, Callable[..., Tensor]] = {mechanism: ours}
+    if on_cuda and causal and (law := by_fla(mechanism)) is not None:
+        found[f"fla {mechanism}"] = law
     if with_eager and causal and mechanism in EAGER:
         found[f"chunked {mechanism}"] = chunked(mechanism)
         if tokens <= LONGEST_LOOP:

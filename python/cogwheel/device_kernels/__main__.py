@@ -18,7 +18,7 @@ def fill(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         return 0
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[arguments.dtype]
     try:
-        made = torch.ops.cogwheel.fill_kernel_cache(arguments.mechanism, dtype, arguments.head_dim, int(arguments.target.removeprefix("sm_")))
+        made = torch.ops.cogwheel.fill_kernel_cache(arguments.mechanism, dtype, arguments.head_dim, arguments.target)
     except (ValueError, RuntimeError) as error:
         parser.error(str(error).splitlines()[0])
     print(f"{made} kernels of {arguments.mechanism} for {arguments.target} in the cache")
@@ -26,8 +26,7 @@ def fill(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
 
 
 def show(found) -> None:
-    stack = "not known" if found.stack_bytes is None else f"{found.stack_bytes} B"
-    print(f"{found.kernel:18}{found.shared_bytes / 1024:10.1f} KiB{stack:>19}{found.products:10}")
+    print(f"{found.kernel:18}{found.shared_bytes / 1024:10.1f} KiB{found.stack_bytes:17} B{found.products:10}")
 
 
 def main(words: list[str] | None = None) -> int:
@@ -59,8 +58,6 @@ def main(words: list[str] | None = None) -> int:
     if arguments.assembly is None:
         print(f"{'kernel':18}{'shared memory':>14}{'stack of a thread':>19}{'products':>10}")
     if arguments.mechanism in laws.names():
-        if not arguments.target.startswith("sm_"):
-            parser.error(f"--for: expected a device of NVIDIA for a mechanism with a state, got {arguments.target}")
         for found in laws.compiled(arguments.mechanism, arguments.head_dim, arguments.target):
             show(found)
         return 0

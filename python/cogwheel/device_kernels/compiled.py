@@ -2,15 +2,16 @@
 
 import dataclasses
 import pathlib
+import re
 import subprocess
 import tempfile
 
 import torch
 import triton
-from triton.backends.compiler import GPUTarget
 
 from cogwheel.device_kernels.row_maps import kernel_of
 from cogwheel.device_kernels.signature import places_of, source_of
+from cogwheel.device_kernels.targets import TARGETS
 
 # What a causal call gives kernels, by type; tensors of heads are in the dtype of queries.
 _ROWS = dict.fromkeys(("shift", "mass", "of_shift", "of_output", "inverse", "of_mass", "of_scalars", "theta", "found"), "*fp32") | {"not_finite": "*i32"}
@@ -41,15 +42,12 @@ class Compiled:
     kernel: str
     assembly: str  # PTX, AMD's, or what NVIDIA's tool makes of an image
     shared_bytes: int
-    stack_bytes: int | None  # of a thread: what its registers did not hold; None where no tool says it
+    stack_bytes: int  # of a thread: what its registers did not hold
 
     @property
     def products(self) -> int:
         """How many instructions of tensor cores there are."""
         return sum(self.assembly.count(each) for each in ("mma.sync", "wgmma.mma_async", "tcgen05.mma", "v_mfma", " HMMA.", "HGMMA.", " UTCHMMA"))
-
-
-TARGETS = {f"sm_{capability}": GPUTarget("cuda", capability, 32) for capability in (80, 89, 90, 100)} | {"gfx942": GPUTarget("hip", "gfx942", 64)}
 
 
 def nvidia_tool(name: str) -> pathlib.Path:
@@ -64,6 +62,12 @@ def stack_bytes(cubin: bytes) -> int:
         said = subprocess.run([nvidia_tool("cuobjdump"), "--dump-resource-usage", file.name], capture_output=True, text=True, check=True).stdout
     [line] = [each for each in said.splitlines() if "STACK:" in each]
     return int(line.split("STACK:")[1].split()[0])
+
+
+def scratch_bytes(assembly: str) -> int:
+    """The same of AMD's."""
+    [size] = re.findall(r"^; ScratchSize: (\d+)$", assembly, re.MULTILINE)
+    return int(size)
 
 
 def compiled(
@@ -90,4 +94,5 @@ def compiled(
     options = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
     made = triton.compile(source_of(function, types, constants, aligned), target=TARGETS[target], options=options)
     cubin = made.asm.get("cubin")
-    return Compiled(kernel, made.asm.get("ptx") or made.asm["amdgcn"], made.metadata.shared, stack_bytes(cubin) if cubin else None)
+    assembly = made.asm.get("ptx") or made.asm["amdgcn"]
+    return Compiled(kernel, assembly, made.metadata.shared, stack_bytes(cubin) if cubin else scratch_bytes(assembly))

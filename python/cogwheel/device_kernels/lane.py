@@ -76,14 +76,20 @@ def product(a, b, sum):
     return sum
 
 
+@tl.core.builtin
+def _float32_precision(_semantic=None) -> tl.constexpr:
+    """Of a product by tensor cores, as Triton names it: AMD's take float32 as it is."""
+    return tl.constexpr("tf32x3" if "tf32x3" in _semantic.builder.options.allowed_dot_input_precisions else "ieee")
+
+
 @jit
 def product_in_parts(a, b, sum):
-    """sum + a·b of float32 by tensor cores: each number is the sum of two that TF32 holds, whose smallest product is left out, 2⁻²² of the largest. What is not
-    finite becomes NaN."""
+    """sum + a·b of float32 by tensor cores: each number is the sum of two that TF32 holds, whose smallest product is left out, 2⁻²² of the largest, where they know
+    no float32. What is not finite becomes NaN."""
     if INTERPRETED:
         sum = tl.dot(a, b, sum, input_precision="ieee")
     else:
-        sum = tl.dot(a, b, sum, input_precision="tf32x3")
+        sum = tl.dot(a, b, sum, input_precision=_float32_precision())
     return sum
 
 

@@ -9,7 +9,7 @@ import tempfile
 import torch
 
 import cogwheel
-from cogwheel.device_kernels.compiled import Compiled, nvidia_tool, stack_bytes
+from cogwheel.device_kernels.compiled import Compiled, nvidia_tool, scratch_bytes, stack_bytes
 
 _VALUES = {"at_most_0": -0.5, "above_0_to_1": 0.5, "from_0_to_2": 1.0, "at_least_0": 0.5, "below_0": -1.0}
 _STATES_OF_A_CHANNEL = 16  # of laws whose every number decays by its own rate
@@ -42,14 +42,14 @@ def _call(law: str, head_dim: int, tokens: int, initial_state=None):
 
 def fill(law: str, head_dim: int, target: str) -> int:
     """How many kernels training and a step of decoding launch, all of which are in the cache then."""
-    torch.ops.cogwheel.compile_launches(int(target.removeprefix("sm_")))
+    torch.ops.cogwheel.compile_launches(target)
     try:
         output, state = _call(law, head_dim, 128)
         output.sum().backward()
         with torch.no_grad():
             _call(law, head_dim, 1, state)
     finally:
-        launched = torch.ops.cogwheel.compile_launches(0)
+        launched = torch.ops.cogwheel.compile_launches("")
     return launched
 
 
@@ -70,8 +70,13 @@ def compiled(law: str, head_dim: int, target: str) -> list[Compiled]:
             contents = path.read_bytes()
             head, image = re.match(rb"(.*?)image \d+\n(.*)", contents, re.DOTALL).groups()
             words = dict(line.split(b" ", 1) for line in head.splitlines())
-            binary = pathlib.Path(folder) / "image"
-            binary.write_bytes(image)
-            said = subprocess.run([nvidia_tool("cuobjdump"), "-sass", binary], capture_output=True, text=True, check=True).stdout
-            found.append(Compiled(words[b"name"].decode(), said, int(words[b"shared_bytes"]), stack_bytes(image)))
+            if target.startswith("sm_"):
+                binary = pathlib.Path(folder) / "image"
+                binary.write_bytes(image)
+                assembly = subprocess.run([nvidia_tool("cuobjdump"), "-sass", binary], capture_output=True, text=True, check=True).stdout
+                stack = stack_bytes(image)
+            else:
+                assembly = image.decode()
+                stack = scratch_bytes(assembly)
+            found.append(Compiled(words[b"name"].decode(), assembly, int(words[b"shared_bytes"]), stack))
     return sorted(found, key=lambda each: (each.kernel, each.shared_bytes, each.stack_bytes))

@@ -4,10 +4,10 @@ import hashlib
 import pathlib
 
 import triton
-from triton.backends.compiler import GPUTarget
 
 from cogwheel.device_kernels.row_maps import kernel_around, module_in
 from cogwheel.device_kernels.signature import places_of, source_of
+from cogwheel.device_kernels.targets import target_named
 
 
 def main(folder: str, target: str) -> None:
@@ -28,13 +28,14 @@ def main(folder: str, target: str) -> None:
         raise ValueError(f"expected {pathlib.Path(__file__).parent} to be of the same build as the library, got another's")
     function = kernel_around(module_in(pathlib.Path(folder) / "row_map.py"), words["kernel"])
     made = _compiled(source_of(function, types, constants, aligned), words)
+    image = made.asm["cubin"] if "cubin" in made.asm else made.asm["amdgcn"].encode()  # AMD's, which nothing launches, to be read
     places = places_of(function.fn)
     header = {
         "name": made.metadata.name, "warps": made.metadata.num_warps, "shared_bytes": made.metadata.shared,
-        "parameters": " ".join(sorted(types, key=places.get)), "image": len(made.asm["cubin"]),
+        "parameters": " ".join(sorted(types, key=places.get)), "image": len(image),
     }  # fmt: skip
     text = "".join(f"{name} {value}\n" for name, value in header.items())
-    pathlib.Path(target).write_bytes(text.encode() + made.asm["cubin"])
+    pathlib.Path(target).write_bytes(text.encode() + image)
 
 
 def _fingerprint() -> str:
@@ -52,7 +53,7 @@ def _in_one_line(error: BaseException) -> str:
 
 def _compiled(source: triton.compiler.ASTSource, words: dict[str, str]) -> triton.compiler.CompiledKernel:
     """With fewer stages, which hold fewer tiles at once, where a device has too little shared memory."""
-    device = GPUTarget("cuda", int(words["target"].removeprefix("sm_")), 32)
+    device = target_named(words["target"])
     for stages in range(int(words["stages"]), 0, -1):
         try:
             made = triton.compile(source, target=device, options={"num_warps": int(words["warps"]), "num_stages": stages, "enable_fp_fusion": True})

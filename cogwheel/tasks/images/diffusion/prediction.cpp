@@ -6,6 +6,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
+#include "cogwheel/nn/weights/to_device.h"
 
 namespace cogwheel::tasks::images {
 
@@ -30,7 +31,7 @@ NoiseShares shares_at(const NoiseSchedule& schedule, const at::Tensor& network_t
     sigmas.push_back(schedule.sigma(t));
   }
   const auto by_entry = [&](const std::vector<double>& values) {
-    return at::tensor(values, at::kDouble).to(like.device(), like.scalar_type()).view({-1, 1, 1, 1});
+    return nn::to_device(at::tensor(values, at::kDouble).to(like.scalar_type()), like.device()).view({-1, 1, 1, 1});
   };
   return {by_entry(alphas), by_entry(sigmas)};
 }

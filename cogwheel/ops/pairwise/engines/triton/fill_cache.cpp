@@ -20,11 +20,11 @@ namespace {
 
 // Of tensors [B, N, H, D] as layers have them, whose strides are multiples of 16 where the width is.
 std::int64_t fill_kernel_cache(c10::string_view mechanism, at::ScalarType dtype, std::int64_t head_dim,
-                               std::int64_t capability) {
+                               c10::string_view target) {
   const PairwiseMechanism* const map = find_mechanism(mechanism).pairwise();
   TORCH_CHECK_VALUE(map != nullptr,
                     expected_got("mechanism", "one that is a function of scores", std::string(mechanism)));
-  const Compiles compiles(capability);
+  const Compiles compiles(DeviceTarget::named({target.data(), target.size()}));
   const Instead instead(compiles);
   const std::int64_t sub_heads = map->sub_heads, heads = 2 * sub_heads, rows = 32;
   const auto tensor = [&](std::int64_t of_heads, at::ScalarType type) {
@@ -51,8 +51,7 @@ std::int64_t fill_kernel_cache(c10::string_view mechanism, at::ScalarType dtype,
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(cogwheel, library) {
-  library.def("fill_kernel_cache(str mechanism, ScalarType dtype, int head_dim, int capability) -> int",
-              fill_kernel_cache);
+  library.def("fill_kernel_cache(str mechanism, ScalarType dtype, int head_dim, str target) -> int", fill_kernel_cache);
 }
 
 }  // namespace cogwheel::ops

@@ -44,7 +44,7 @@ class KernelsOfCall {
   void add_visible(Launch& launch) const;
   void add_modifiers(Launch& launch) const;
   BlockSizes sizes(std::string_view kernel) const;
-  bool is_interpreted() const { return target_.capability == 0; }
+  bool is_interpreted() const { return target_.is_interpreter(); }
   std::int64_t heads_of_keys() const { return call_.value.size(1) * call_.options.sub_heads; }
   std::int64_t rows_of_keys() const { return heads_ / heads_of_keys() * queries_; }
   std::int64_t keys_of_part() const;
