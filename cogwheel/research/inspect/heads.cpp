@@ -252,7 +252,7 @@ std::vector<StudyNumber> numbers() {
   const auto add = [&](const std::string& name, const std::string& meaning) {
     all.push_back({name, meaning + ", mean over heads"});
     all.push_back(
-        {name + of_layer, meaning + ", mean over the heads of a layer", "layer, from 0, or from -1 backwards"});
+        {name + of_layer, meaning + ", mean over the heads of a layer", "layer, from 0 or backwards from -1"});
   };
   for (const nn::HeadStatistic& statistic : nn::head_statistics) {
     const std::string name(statistic.name);

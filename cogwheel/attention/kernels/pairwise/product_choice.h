@@ -49,7 +49,8 @@ std::vector<std::string_view> products_of_machine();
 // Measures them, in that order, by the processor time of this thread.
 std::vector<ProductRate> measure_products();
 
-// The rate of each: `flops` of a call over the seconds of the best of several, taking turns.
+// The rate of each: `flops` of a call over the seconds of the best of several, taking turns; of many, while another
+// than the first is ahead by a tenth, which on a busy machine may be chance.
 std::vector<ProductRate> rates_in_turns(const std::vector<std::string_view>& products, double flops,
                                         const std::function<double(std::string_view product)>& seconds);
 

@@ -37,6 +37,21 @@ TEST(ProductChoice, RatesAreTheBestOfTheTurns) {
   EXPECT_DOUBLE_EQ(rates[1].flops, 2.0 * calls);
 }
 
+// What slowed the usual one down in its first turns must do so in many.
+TEST(ProductChoice, ALeadOfAnotherIsLookedAtAgain) {
+  const auto chosen = [](int slow_turns) {
+    int turn = 0;
+    return best_product(rates_in_turns({"usual", "other"}, 1,
+                                       [&](std::string_view product) {
+                                         return product == "other" ? 2.0 : ++turn <= slow_turns ? 4.0 : 1.0;
+                                       }))
+        .product;
+  };
+  EXPECT_EQ(chosen(0), "usual");
+  EXPECT_EQ(chosen(12), "usual");
+  EXPECT_EQ(chosen(1000), "other");
+}
+
 TEST(ProductChoice, IsOneOfTheMachinesAndCanBeChanged) {
   const auto here = products_of_machine();
   EXPECT_TRUE(std::find(here.begin(), here.end(), widened) != here.end());

@@ -160,8 +160,8 @@ TEST(TrainedExperiment, AsksStudiesAndClaimsSomethingOfTheirNumbers) {
   EXPECT_EQ(refused("\"heads.lambda_full_of_layer@1\"", "\"ranks.score_rank\""),
             "x.toml: claim ahead: measure: expected one of heads, got ranks");
   EXPECT_EQ(refused("lambda_full_of_layer@1", "lambda_full_of_layer"),
-            "x.toml: claim ahead: measure: expected heads.lambda_full_of_layer@ and a number, the layer, from 0, got "
-            "heads.lambda_full_of_layer");
+            "x.toml: claim ahead: measure: expected heads.lambda_full_of_layer@ and a number, the layer, from 0 or "
+            "backwards from -1, got heads.lambda_full_of_layer");
   EXPECT_EQ(refused("lambda_full_of_layer@1", "sink@1"),
             "x.toml: claim ahead: measure: expected heads.sink without a place, got @1");
   EXPECT_EQ(refused("lambda_full_of_layer@1", "sink@one"),
