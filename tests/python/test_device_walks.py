@@ -136,12 +136,15 @@ def test_interpreted_steps_continue(law, launches):
 
 SHARED_BYTES = {"sm_80": 163 << 10, "sm_89": 99 << 10, "sm_90": 227 << 10, "sm_100": 227 << 10, "gfx942": 64 << 10}
 BY_PRODUCTS = {"token_states", "token_outputs", "head_gates", "delta_inverse", "delta_states"}
+# Of one kernel, in bytes; all others keep to the limits of the test.
+KNOWN_STACK = {("mlstm", "sm_89", 64): 104}
 # ATOMS.AND and ATOMS.OR, of shared memory, are how sm_100 allocates its tensor memory.
 COMPILED = """
 import re
 import sys
 from cogwheel.device_kernels import laws
-atomics = re.compile(r"\\b(ATOMG?|REDG?|ATOMS(?![.](AND|OR)))[.]|_atomic_")
+allocating = "(?![.](AND|OR))" if sys.argv[2] == "sm_100" else ""
+atomics = re.compile(rf"\\b(ATOMG?|REDG?|ATOMS{allocating})[.]|_atomic_")
 for found in laws.compiled(sys.argv[1], int(sys.argv[3]), sys.argv[2]):
     print(found.kernel, found.shared_bytes, found.stack_bytes, found.products, atomics.search(found.assembly) is not None)
 """
@@ -160,7 +163,7 @@ def test_kernels_compile_without_a_device(law, target, head_dim):
         assert int(shared) <= SHARED_BYTES[target], line
         assert (int(products) > 0) == (kernel in BY_PRODUCTS), line
         assert atomics == "False", line
-        assert int(stack) <= (48 if head_dim <= 64 and target != "sm_89" else 128), line
+        assert int(stack) <= KNOWN_STACK.get((law, target, head_dim), 48 if head_dim <= 64 else 128), line
 
 
 def test_the_command_knows_laws():
