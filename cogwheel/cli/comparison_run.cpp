@@ -29,6 +29,7 @@
 #include "cogwheel/pages/html.h"
 #include "cogwheel/runs/run_folder.h"
 #include "cogwheel/runs/training/metrics.h"
+#include "cogwheel/runs/training/step_times.h"
 
 namespace cogwheel::cli {
 namespace {

@@ -11,6 +11,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/count_text.h"
 #include "cogwheel/runs/training/kept_checkpoints.h"
+#include "cogwheel/runs/training/step_times.h"
 #include "cogwheel/runs/training/train_in_folder.h"
 
 namespace cogwheel::cli {

@@ -60,13 +60,6 @@ void Ranks::copy_from_first(const std::vector<at::Tensor>& tensors, const std::s
   for (const at::Tensor& tensor : tensors) at::Tensor(tensor).copy_(group_.from_first(tensor, what).result(what));
 }
 
-SumOverRanks Ranks::sum(std::vector<std::int64_t> sizes, std::string what, std::int64_t neighbours) const {
-  std::vector<std::int64_t> order;
-  for (std::int64_t first = 0; first < neighbours; ++first)
-    for (std::int64_t rank = first; rank < count(); rank += neighbours) order.push_back(rank);
-  return SumOverRanks(group_, std::move(sizes), std::move(what), std::move(order));
-}
-
 Group Ranks::of(std::int64_t size, std::int64_t stride) const {
   if (size == 1) return {};
   if (size == count()) return group_;
@@ -74,9 +67,9 @@ Group Ranks::of(std::int64_t size, std::int64_t stride) const {
 }
 
 void Ranks::add(const std::vector<at::Tensor>& tensors, const std::string& what) const {
-  std::vector<std::int64_t> sizes;
-  for (const at::Tensor& tensor : tensors) sizes.push_back(tensor.numel());
-  sum(std::move(sizes), what).finish(tensors);
+  std::vector<SumOverRanks::Summand> summands;
+  for (const at::Tensor& tensor : tensors) summands.push_back({tensor.numel()});
+  SumOverRanks({{&group_}}, summands, what).finish(tensors);
 }
 
 }  // namespace cogwheel::distributed

@@ -36,11 +36,9 @@ class Ranks {
   std::string of_first(const std::string& own, const std::string& what) const;
   // Collective: the tensors become those of the first rank. Dense, on the CPU.
   void copy_from_first(const std::vector<at::Tensor>& tensors, const std::string& what) const;
-  // Of tensors of these sizes; while none is given, no collective. Of ranks that work together, `neighbours` at a time,
-  // the first of all such groups are added before the second.
-  SumOverRanks sum(std::vector<std::int64_t> sizes, std::string what, std::int64_t neighbours = 1) const;
   // Collective: float32 tensors become their sums over ranks, the same bits on each (sum_over_ranks.h).
   void add(const std::vector<at::Tensor>& tensors, const std::string& what) const;
+  const Group& all() const { return group_; }
   // Collective: the group that this rank is in of so many, `stride` numbers apart: size · stride divides the ranks.
   Group of(std::int64_t size, std::int64_t stride) const;
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -17,26 +16,35 @@ std::int64_t SumOverRanks::bytes_of_a_bucket(std::int64_t all_bytes, std::int64_
   return std::max(std::clamp(all_bytes / buckets, least, most), ranks * of_a_rank);
 }
 
-SumOverRanks::SumOverRanks(const Group& group, std::vector<std::int64_t> sizes, std::string what,
-                           std::vector<std::int64_t> order)
-    : group_(group),
+SumOverRanks::SumOverRanks(std::vector<Adders> adders, const std::vector<Summand>& tensors, std::string what)
+    : adders_(std::move(adders)),
       what_(std::move(what)),
-      order_(std::move(order)),
-      buckets_of_(sizes.size()),
-      is_there_(sizes.size(), false) {
+      buckets_of_(tensors.size()),
+      is_there_(tensors.size(), false) {
   constexpr auto bytes_of_number = static_cast<std::int64_t>(sizeof(float));
-  const std::int64_t numbers = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}),
-                     of_a_bucket = bytes_of_a_bucket(numbers * bytes_of_number, group.count()) / bytes_of_number;
-  for (std::size_t index = sizes.size(); index-- > 0;)
-    for (std::int64_t taken = 0; taken < sizes[index];) {
-      if (buckets_.empty() || buckets_.back().size == of_a_bucket) buckets_.emplace_back();
-      Bucket& bucket = buckets_.back();
-      const std::int64_t size = std::min(sizes[index] - taken, of_a_bucket - bucket.size);
-      bucket.pieces.push_back({index, taken, bucket.size, size});
-      bucket.size += size, bucket.missing += size;
-      buckets_of_[index].push_back(buckets_.size() - 1);
-      taken += size;
+  for (std::size_t by = 0; by < adders_.size(); ++by) {
+    const std::int64_t ranks = adders_[by].group->count();
+    if (ranks == 1) continue;
+    std::int64_t numbers = 0;
+    for (const Summand& each : tensors) numbers += each.adders == by ? each.size : 0;
+    const std::int64_t of_a_bucket = bytes_of_a_bucket(numbers * bytes_of_number, ranks) / bytes_of_number;
+    Bucket* open = nullptr;
+    for (std::size_t index = tensors.size(); index-- > 0;) {
+      if (tensors[index].adders != by) continue;
+      for (std::int64_t taken = 0; taken < tensors[index].size;) {
+        if (open == nullptr || open->size == of_a_bucket) open = &buckets_.emplace_back(Bucket{.adders = by});
+        const std::int64_t size = std::min(tensors[index].size - taken, of_a_bucket - open->size);
+        open->pieces.push_back({index, taken, open->size, size});
+        open->size += size, open->missing += size;
+        taken += size;
+      }
     }
+  }
+  std::stable_sort(buckets_.begin(), buckets_.end(), [](const Bucket& one, const Bucket& other) {
+    return one.pieces.back().tensor > other.pieces.back().tensor;
+  });
+  for (std::size_t number = 0; number < buckets_.size(); ++number)
+    for (const Piece& piece : buckets_[number].pieces) buckets_of_[piece.tensor].push_back(number);
 }
 
 void SumOverRanks::ready(std::size_t index, const at::Tensor& tensor) {
@@ -47,8 +55,8 @@ void SumOverRanks::ready(std::size_t index, const at::Tensor& tensor) {
   for (const std::size_t number : buckets_of_[index]) {
     Bucket& bucket = buckets_[number];
     if (!bucket.numbers.defined()) {
-      const std::int64_t share = (bucket.size + group_.count() - 1) / group_.count();
-      bucket.numbers = at::empty({share * group_.count()}, flat.options());
+      const std::int64_t ranks = group_of(bucket).count(), share = (bucket.size + ranks - 1) / ranks;
+      bucket.numbers = at::empty({share * ranks}, flat.options());
       // What is left of the last share adds nothing, the sign of 0 included.
       bucket.numbers.narrow(0, bucket.size, bucket.numbers.numel() - bucket.size).fill_(-0.0);
     }
@@ -67,22 +75,27 @@ void SumOverRanks::ready(std::size_t index, const at::Tensor& tensor) {
 void SumOverRanks::begin_full_buckets() {
   while (begun_ < buckets_.size() && buckets_[begun_].missing == 0) {
     Bucket& bucket = buckets_[begun_++];
-    bucket.exchange = group_.exchange(bucket.numbers.view({group_.count(), -1}), what_);
+    const Group& group = group_of(bucket);
+    bucket.exchange = group.exchange(bucket.numbers.view({group.count(), -1}), what_);
     if (begun_ > 1) send_sum(buckets_[summed_++]);
   }
 }
 
 void SumOverRanks::send_sum(Bucket& bucket) {
+  const Group& group = group_of(bucket);
   const at::Tensor of_ranks = bucket.exchange.result(what_);
-  const auto of = [&](std::int64_t place) { return of_ranks[order_[static_cast<std::size_t>(place)]]; };
-  for (std::int64_t added = 1; added < group_.count(); added *= 2)
-    for (std::int64_t place = 0; place + added < group_.count(); place += 2 * added) of(place).add_(of(place + added));
+  std::vector<at::Tensor> sums;
+  const std::int64_t neighbours = adders_[bucket.adders].neighbours, ranks = group.count();
+  for (std::int64_t first = 0; first < neighbours; ++first)
+    for (std::int64_t rank = first; rank < ranks; rank += neighbours) sums.push_back(of_ranks[rank]);
+  for (std::size_t added = 1; added < sums.size(); added *= 2)
+    for (std::size_t place = 0; place + added < sums.size(); place += 2 * added) sums[place].add_(sums[place + added]);
   bucket.numbers.reset();
-  bucket.exchange = group_.gather(of(0), what_);
+  bucket.exchange = group.gather(sums.front(), what_);
 }
 
 void SumOverRanks::finish(const std::vector<at::Tensor>& tensors) {
-  if (group_.count() == 1) return;
+  if (buckets_.empty()) return;
   const at::NoGradGuard no_gradient;
   for (std::size_t index = tensors.size(); index-- > 0;)
     if (!is_there_[index]) ready(index, tensors[index]);
@@ -94,7 +107,7 @@ void SumOverRanks::finish(const std::vector<at::Tensor>& tensors) {
           .view(-1)
           .narrow(0, piece.of_tensor, piece.size)
           .copy_(sums.narrow(0, piece.of_bucket, piece.size));
-    bucket = {};
+    bucket = {.adders = bucket.adders};
   }
 }
 

@@ -19,7 +19,7 @@
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/nn/head_width.h"
 #include "cogwheel/nn/observed_weights.h"
-#include "cogwheel/nn/ranks/shared_linear.h"
+#include "cogwheel/nn/ranks/divided_linear.h"
 #include "cogwheel/nn/residual_norm.h"
 #include "cogwheel/nn/states/key_value_state.h"
 #include "cogwheel/nn/states/memory_state.h"
@@ -246,8 +246,7 @@ AttentionLayerImpl::Projected AttentionLayerImpl::project_heads(const at::Tensor
   const std::int64_t ranks = context.heads != nullptr ? context.heads->count() : 1,
                      shared = options_.used_key_value_heads() / ranks, of_values = shared / mechanism_.sub_heads();
   auto widths = projected_widths(options_, mechanism_);
-  const at::Tensor projected =
-      context.heads != nullptr ? own_outputs(*projection_, x, *context.heads, widths) : projection_(x);
+  const at::Tensor projected = projection_(x);
   for (std::int64_t& width : widths) width /= ranks;
   // One split, so that the backward pass gathers the gradients of all parts with one copy.
   const auto parts = projected.split_with_sizes(widths, -1);
@@ -449,6 +448,13 @@ std::vector<Projection> AttentionLayerImpl::projections() const {
                          shared, head_dim_, of_group});
   projections.push_back({ProjectionRole::output, "output", 0, options_.heads, head_dim_, itself});
   return projections;
+}
+
+std::vector<DividedParameter> AttentionLayerImpl::divided_parameters() const {
+  if (options_.memory) return {};
+  std::vector<DividedParameter> divided = divided_outputs(*projection_, projected_widths(options_, mechanism_));
+  divided.push_back(divided_inputs(*output_));
+  return divided;
 }
 
 std::optional<RotaryLayout> AttentionLayerImpl::rotary_layout() const {

@@ -80,7 +80,8 @@ class AttentionLayerImpl : public TokenMixer {
   bool only_reads(HookPlace place) const override;
   HeadCounts head_counts() const override;
   std::optional<ValueCircuit> value_circuit() const override;
-  std::vector<Projection> projections() const override;  // none of a layer that attends to a memory
+  std::vector<Projection> projections() const override;               // none of a layer that attends to a memory
+  std::vector<DividedParameter> divided_parameters() const override;  // none of such a layer
   std::optional<RotaryLayout> rotary_layout() const override;
   std::vector<std::string> take_layout(RotaryLayout given) override;
 

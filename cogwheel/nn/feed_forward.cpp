@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "cogwheel/nn/ranks/shared_linear.h"
+#include "cogwheel/nn/ranks/divided_linear.h"
 
 namespace cogwheel::nn {
 namespace {
@@ -36,8 +36,7 @@ FeedForwardImpl::FeedForwardImpl(const FeedForwardOptions& options) : activation
 }
 
 at::Tensor FeedForwardImpl::forward(const at::Tensor& x, const ForwardContext& context) {
-  const std::vector<std::int64_t> parts(activation_ == Activation::swiglu ? 2 : 1, out_->weight().size(1));
-  at::Tensor units = context.heads != nullptr ? own_outputs(*up_, x, *context.heads, parts) : up_(x);
+  at::Tensor units = up_(x);
   const auto out = [&](const at::Tensor& read) {
     return context.heads != nullptr ? sum_of_own(*out_, read, *context.heads, "hidden units") : out_(read);
   };
@@ -48,6 +47,14 @@ at::Tensor FeedForwardImpl::forward(const at::Tensor& x, const ForwardContext& c
   const at::Tensor gate = context.hooked(HookPlace::units_before, gate_and_up[0]),
                    up = context.hooked(HookPlace::linear_units, gate_and_up[1]);
   return out(context.hooked(HookPlace::units, at::silu(gate) * up));
+}
+
+std::vector<DividedParameter> FeedForwardImpl::divided_parameters() const {
+  const std::int64_t hidden = out_->weight().size(1);
+  std::vector<DividedParameter> divided =
+      divided_outputs(*up_, std::vector<std::int64_t>(activation_ == Activation::swiglu ? 2 : 1, hidden));
+  divided.push_back(divided_inputs(*out_));
+  return divided;
 }
 
 at::Tensor FeedForwardImpl::jacobians(const at::Tensor& x) {

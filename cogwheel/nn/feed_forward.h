@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cogwheel/nn/forward_context.h"
+#include "cogwheel/nn/ranks/divided_parameter.h"
 #include "cogwheel/nn/weights/linear.h"
 
 namespace cogwheel::nn {
@@ -36,6 +37,8 @@ class FeedForwardImpl : public torch::nn::Module {
   explicit FeedForwardImpl(const FeedForwardOptions& options);
   at::Tensor forward(const at::Tensor& x, const ForwardContext& context = {});  // [..., width] → [..., width]
   bool has_hook(HookPlace place) const;
+  // Of which each rank has a share in passes of a context with `heads`: those of its hidden units.
+  std::vector<DividedParameter> divided_parameters() const;
   // The derivatives of each token's output by its input: [N, width] → [N, width of the output, width]. Without
   // gradients.
   at::Tensor jacobians(const at::Tensor& x);

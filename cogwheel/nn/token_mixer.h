@@ -10,6 +10,7 @@
 
 #include "cogwheel/nn/forward_context.h"
 #include "cogwheel/nn/options/rotary_options.h"
+#include "cogwheel/nn/ranks/divided_parameter.h"
 #include "cogwheel/nn/weights/initialization.h"
 
 namespace cogwheel::nn {
@@ -58,6 +59,10 @@ class TokenMixer : public torch::nn::Module {
 
   // Of queries, keys, values and the output, those that are linear in what the mixer reads or in its heads.
   virtual std::vector<Projection> projections() const { return {}; }
+
+  // Of which each rank has a share in passes of a context with `heads`: those of its heads. None of a mixer that ranks
+  // do not share, which each of them computes whole.
+  virtual std::vector<DividedParameter> divided_parameters() const { return {}; }
 
   // How the components of queries and keys lie that are rotated; none where none are.
   virtual std::optional<RotaryLayout> rotary_layout() const { return std::nullopt; }

@@ -173,6 +173,12 @@ bool TransformerBlockImpl::only_reads(HookPlace place) const {
   return !hook_places()[static_cast<std::size_t>(place)].replaceable || attention_->only_reads(place);
 }
 
+std::vector<DividedParameter> TransformerBlockImpl::divided_parameters() const {
+  std::vector<DividedParameter> divided = attention_->divided_parameters();
+  for (DividedParameter& each : feed_forward_->divided_parameters()) divided.push_back(std::move(each));
+  return divided;
+}
+
 bool TransformerBlockImpl::can_decode() const { return attention_->can_decode(); }
 
 bool TransformerBlockImpl::keeps_tokens() const { return attention_->keeps_tokens(); }

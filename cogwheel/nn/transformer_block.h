@@ -60,6 +60,9 @@ class TransformerBlockImpl : public torch::nn::Module {
   const Norm& feed_forward_norm() const { return feed_forward_norm_; }
   const FeedForward& feed_forward() const { return feed_forward_; }
 
+  // Of which each rank has a share where ranks share heads.
+  std::vector<DividedParameter> divided_parameters() const;
+
   bool can_decode() const;
   bool keeps_tokens() const;
   std::unique_ptr<LayerState> make_state(std::int64_t batch, std::int64_t capacity) const;

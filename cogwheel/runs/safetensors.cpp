@@ -64,6 +64,13 @@ using Entry = SafeTensorsFile::Entry;
 // So many numbers that they are still in a core's cache when they are widened.
 constexpr std::int64_t widened_at_once = 1 << 16;
 
+std::vector<TensorToWrite> tensors_of(const SafeTensors& contents) {
+  std::vector<TensorToWrite> tensors;
+  for (const auto& [name, tensor] : contents.tensors)
+    tensors.push_back({name, tensor.scalar_type(), tensor.sizes().vec(), [&tensor = tensor] { return tensor; }});
+  return tensors;
+}
+
 }  // namespace
 
 void write_safetensors(AtomicFile& file, const std::vector<TensorToWrite>& tensors,
@@ -98,11 +105,8 @@ std::uint64_t TensorToWrite::bytes() const {
 }
 
 void save_safetensors(const SafeTensors& contents, const std::filesystem::path& path) {
-  std::vector<TensorToWrite> tensors;
-  for (const auto& [name, tensor] : contents.tensors)
-    tensors.push_back({name, tensor.scalar_type(), tensor.sizes().vec(), [&tensor = tensor] { return tensor; }});
   AtomicFile file(path);
-  write_safetensors(file, tensors, contents.metadata);
+  write_safetensors(file, tensors_of(contents), contents.metadata);
   file.commit();
 }
 
@@ -196,19 +200,24 @@ void for_each_in_parallel(std::size_t count, const std::function<void(std::size_
 
 }  // namespace
 
-std::string sha256(const SafeTensors& contents) {
-  std::vector<at::Tensor> tensors;
+std::string sha256(const std::vector<TensorToWrite>& tensors, const std::map<std::string, std::string>& metadata,
+                   AtATime made) {
   std::vector<Digest> digests;
-  for (const auto& [name, tensor] : contents.tensors) {
-    tensors.push_back(tensor);
-    digests.push_back({name, type_name(tensor.scalar_type()), tensor.sizes().vec(), {}});
-  }
-  for_each_in_parallel(tensors.size(), [&](std::size_t index) {
-    const at::Tensor numbers = tensors[index].cpu().contiguous();
+  for (const TensorToWrite& each : tensors) digests.push_back({each.name, type_name(each.type), each.shape, {}});
+  const auto hash = [&](std::size_t index) {
+    const at::Tensor numbers = tensors[index].numbers().cpu().contiguous();
     digests[index].sha256 =
         cogwheel::sha256(std::string_view(static_cast<const char*>(numbers.const_data_ptr()), numbers.nbytes()));
-  });
-  return hash_of_all(digests, contents.metadata);
+  };
+  if (made == AtATime::several)
+    for_each_in_parallel(tensors.size(), hash);
+  else
+    for (std::size_t index = 0; index < tensors.size(); ++index) hash(index);
+  return hash_of_all(digests, metadata);
+}
+
+std::string sha256(const SafeTensors& contents) {
+  return sha256(tensors_of(contents), contents.metadata, AtATime::several);
 }
 
 std::string SafeTensorsFile::sha256(const std::function<void(const Entry&, const at::Tensor&)>& look) const {

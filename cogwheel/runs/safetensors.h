@@ -44,7 +44,11 @@ void save_safetensors(const SafeTensors& contents, const std::filesystem::path& 
 // Throws what opening a SafeTensorsFile throws. Only a hash can tell whether the bits are those that were written.
 SafeTensors load_safetensors(const std::filesystem::path& path);
 
-// The hash of every name, type, shape and number and of the metadata, except its entry "sha256".
+// The hash of every name, type, shape and number and of the metadata, except its entry "sha256". Tensors are made by
+// one thread in their order, or by `several` at once.
+enum class AtATime { one, several };
+std::string sha256(const std::vector<TensorToWrite>& tensors, const std::map<std::string, std::string>& metadata,
+                   AtATime made);
 std::string sha256(const SafeTensors& contents);
 
 // A file whose tensors are read one by one, so that they need not all be there at once.

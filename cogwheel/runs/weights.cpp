@@ -104,13 +104,19 @@ const std::string& prefix_in_use(const SafeTensorsFile& checkpoint) {
   return averaged ? average_prefix : weight_prefix;
 }
 
-void expect_weights(const torch::nn::Module& model, const SafeTensorsFile& checkpoint, const std::string& prefix) {
+void expect_no_other_weights(const torch::nn::Module& model, const SafeTensorsFile& checkpoint,
+                             const std::string& prefix) {
   const auto parameters = model.named_parameters();
-  for (const auto& parameter : parameters) entry_for(checkpoint, prefix + parameter.key(), parameter.value());
   for (const SafeTensorsFile::Entry& entry : checkpoint.entries())
     if (entry.name.starts_with(prefix) && parameters.find(entry.name.substr(prefix.size())) == nullptr)
       throw Error(
           expected_got(checkpoint.path().string(), "the tensors of its configuration", "another, " + entry.name));
+}
+
+void expect_weights(const torch::nn::Module& model, const SafeTensorsFile& checkpoint, const std::string& prefix) {
+  for (const auto& parameter : model.named_parameters())
+    entry_for(checkpoint, prefix + parameter.key(), parameter.value());
+  expect_no_other_weights(model, checkpoint, prefix);
 }
 
 void load_weights(torch::nn::Module& model, const SafeTensorsFile& checkpoint, const std::string& prefix) {

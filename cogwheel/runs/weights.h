@@ -53,6 +53,9 @@ const SafeTensorsFile::Entry& entry_for(const SafeTensorsFile& checkpoint, const
 // Copies it, to whatever device.
 void copy_tensor(const SafeTensorsFile& checkpoint, const std::string& name, const at::Tensor& target);
 
+// Throws Error that names the first tensor "model.<name>", or with another prefix, that is not part of the model.
+void expect_no_other_weights(const torch::nn::Module& model, const SafeTensorsFile& checkpoint,
+                             const std::string& prefix = weight_prefix);
 // Throws Error that names the first tensor "model.<name>", or with another prefix, that is missing, of another shape or
 // type, or not part of the model.
 void expect_weights(const torch::nn::Module& model, const SafeTensorsFile& checkpoint,

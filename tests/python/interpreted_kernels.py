@@ -18,8 +18,10 @@ def in_process(arguments: list[str], **environment: str) -> subprocess.Completed
 
 
 def run_interpreted(*arguments: str) -> None:
+    assert not INTERPRETED, "a test that starts such a process was selected in one: it would start itself, without end"
     done = in_process(["-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments], COGWHEEL_ENGINE="interpreted")
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
 
 # Of a file of such tests: each launches something (conftest.py), or it would show nothing.
 launching = [pytest.mark.usefixtures("launches")] if INTERPRETED else []

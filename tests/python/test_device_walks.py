@@ -36,6 +36,7 @@ def test_walks_hold():
         ("test_recurrent_chunks.py", "all_pairs"),
         ("test_recurrent_properties.py", "packed_sequences or a_change_at_a_token or any_strides"),
     ],
+    ids=["walks", "loops", "chunks", "properties"],  # what `only` selects is not among the names of this test
 )
 def test_tables_hold(table, only):
     """But for what is one walk on the CPU in any order: texts that are cut have other bits on a GPU, as sums are by chunks."""

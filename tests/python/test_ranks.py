@@ -194,12 +194,31 @@ def test_ranks_that_share_texts_learn_what_one_does(cogwheel, work, of_one, kind
     expect_nearly_same(work / f"shared-{kind}", of_one(f"shared {kind}", "--set", *FEW))
 
 
-# What dropout drops is what one rank drops.
-@pytest.mark.parametrize("kind", ["softmax", "documents", "dropout"])
-def test_ranks_that_share_heads_learn_what_one_does(cogwheel, work, of_one, kind):
-    words = (*FEW, "model.heads=8", "model.width=64", "model.key_value_heads=4", "model.bias=true", "training.precision=fp32")
-    trained(cogwheel("train", f"shared {kind}.toml", "--set", "parallel.tensor=2", *words, "--ranks", 2, "--out", f"heads-{kind}"))
-    expect_nearly_same(work / f"heads-{kind}", of_one(f"shared {kind}", "--set", *words))
+def expect_nearly_same_tensors(run, other):
+    """Weights, moments and averages, put together of the shares of ranks: numbers in the place where one rank has them."""
+    ours, theirs = (read_tensors(folder / "checkpoint.safetensors") for folder in (run, other))
+    assert {name: tensor.shape for name, tensor in ours.items()} == {name: tensor.shape for name, tensor in theirs.items()}
+    for name, expected in theirs.items():
+        assert (ours[name] - expected).norm() <= 2e-3 * expected.norm(), name
+
+
+OF_HEADS = ("model.heads=8", "model.width=64", "model.key_value_heads=4", "model.bias=true", "training.precision=fp32")
+
+
+# What dropout drops is what one rank drops. Muon and the norms of reports read whole matrices; rates are those of rows where they follow
+# from the width.
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("softmax", ()), ("documents", ()), ("dropout", ()),
+        ("softmax", ("training.optimizer=muon",)), ("dropout", ("training.base_width=32", "model.form=llama")),
+    ],
+)  # fmt: skip
+def test_ranks_that_share_heads_learn_what_one_does(cogwheel, work, of_one, kind, words):
+    words, out = (*FEW, *OF_HEADS, *words), "-".join(("heads", kind, *words[:1]))
+    trained(cogwheel("train", f"shared {kind}.toml", "--set", "parallel.tensor=2", *words, "--ranks", 2, "--out", out, "--overwrite"))
+    expect_nearly_same(work / out, of_one(f"shared {kind}", "--set", *words))
+    expect_nearly_same_tensors(work / out, of_one(f"shared {kind}", "--set", *words))
 
 
 @pytest.mark.slow
@@ -209,6 +228,35 @@ def test_more_ranks_share_heads(cogwheel, work, of_one, ranks, words):
     out = "-".join(("28", *words))
     trained(cogwheel("train", "shared softmax.toml", "--set", *words, *size, "--ranks", ranks, "--out", out))
     expect_nearly_same(work / out, of_one("shared softmax", "--set", *size))
+    expect_nearly_same_tensors(work / out, of_one("shared softmax", "--set", *size))
+
+
+def test_ranks_that_share_heads_stop_and_go_on(begin, cogwheel, work):
+    """Each has a share of the weights, and one of them the file: with others, with as many, and with one that has all."""
+    longer = ("parallel.tensor=2", "training.steps=160", "training.keep_best=true", "training.sample_every=20", 'training.prompts=["the sum"]', *OF_HEADS)
+    train = ("train", "shared dropout.toml", "--set", *longer, "--ranks")
+    trained(cogwheel(*train, 2, "--out", "whole"))
+    process = begin(*train, 4, "--out", "pieces")
+    wait_for_step(work / "pieces", 8)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=120)
+    assert process.returncode == 130
+    trained(cogwheel("resume", "pieces", "--ranks", 2, "--out", "copied"))
+    trained(cogwheel("resume", "pieces", "--ranks", 4))
+    for run in ("pieces", "copied"):
+        expect_same(work / run, work / "whole")
+        assert (work / run / "samples.jsonl").read_bytes() == (work / "whole" / "samples.jsonl").read_bytes()
+        assert read_tensors(work / run / "checkpoints" / "best.safetensors").keys() == read_tensors(work / "whole" / "checkpoint.safetensors").keys()
+    trained(cogwheel("resume", "whole", "--set", "training.steps=170", "parallel.tensor=1"))
+    assert metrics(work / "whole")[-1]["step"] == 170
+
+
+def test_ranks_that_share_heads_return_from_a_spike(cogwheel, work):
+    """Once, all of them to the checkpoint that the first one has; the second ends the run of all."""
+    words = ("parallel.tensor=2", "training.spike_deviations=1.2", "training.spike_returns=1", "training.learning_rate=0.3", "training.steps=400", *OF_HEADS)
+    done = cogwheel("train", "shared softmax.toml", "--set", *words, "--ranks", 2, "--out", "spikes")
+    assert done.returncode == 1 and done.stderr.count("back to step") == 1
+    assert "at most 1 spikes of the loss or gradient" in one_line(done.stderr)
 
 
 def test_how_many_share_slices_changes_no_bit_where_others_share_texts(cogwheel, work):

@@ -122,6 +122,7 @@ LayoutAnswer answer_to(const runs::RunConfig& config, const std::shared_ptr<cons
   facts.alone = alone.held;
   facts.among = among.held;
   facts.learned = alone.learned;
+  facts.divided = alone.divided;
   if (const auto* model = config.model.get_if<LanguageModelOptions>())
     facts.shape = shape_of(*model, config.training.recompute);
   runs::Machine machine = request.machine;

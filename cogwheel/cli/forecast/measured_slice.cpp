@@ -10,6 +10,7 @@
 #include "cogwheel/core/process/memory.h"
 #include "cogwheel/pages/html.h"
 #include "cogwheel/runs/forecast/step_memory.h"
+#include "cogwheel/runs/training/step_times.h"
 #include "cogwheel/runs/training/training_run.h"
 
 namespace cogwheel::cli {

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -20,6 +19,7 @@
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/files/folder_lock.h"
 #include "cogwheel/core/process/shell_word.h"
+#include "cogwheel/core/process/wall_clock.h"
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/core/wording/utc_time.h"
 #include "cogwheel/pages/html.h"
@@ -52,10 +52,6 @@ compare::RunStore store_of(const ReproduceArguments& arguments) {
 bool has_workers(const ReproduceArguments& arguments) {
   const Workers alone;
   return arguments.workers.count != alone.count || arguments.workers.threads != alone.threads;
-}
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 // The folder of the result of an experiment, taken, without files of an earlier one.
@@ -148,7 +144,7 @@ void reproduce_lab(const Experiment& found, const ReproduceArguments& arguments)
     host.progress(forecast.fitted + ", for the time given" +
                   (forecast.exceeds ? ", which what it takes anyway exceeds" : ""));
   write_file(folder.path / reproduce::request_file, reproduce::request_to_json(recorded));
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = WallClock::now();
   labs::LabResult result = reproduce::run_lab(experiment, host);
   recorded.minutes = 0;
   const reproduce::Reproduction reproduction{.experiment = std::move(experiment),
@@ -174,7 +170,7 @@ void reproduce_trained(const Experiment& found, const ReproduceArguments& argume
   const reproduce::TrainedExperiment& experiment = planned.experiment;
   compare::RunStore store = store_of(arguments);
   const ResultFolder folder = take_result_folder(found.name, arguments);
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = WallClock::now();
   fmt::print(stderr, "{}: {}\n", found.name, experiment.question);
   // Where the steps are given, no rate is asked for anything but an estimate.
   const bool decides = planned.budget.steps == 0 || planned.comparison.match == "time";

@@ -26,23 +26,29 @@ void expect_tokens(const std::string& what, const std::string& rows, const at::T
                              std::to_string(least) + " to " + std::to_string(largest)));
 }
 
-at::Tensor losses_in_slices(const at::Tensor& logits,
-                            const std::function<at::Tensor(std::int64_t begin, std::int64_t end)>& some) {
+at::Tensor numbers_in_slices(const at::Tensor& logits, std::int64_t count, const OfSlice& some) {
   // Logits of a slice, in float32, as one thread keeps them in its cache.
   constexpr std::int64_t slice_logits = 1 << 18;
   const std::int64_t tokens = logits.size(0), rows = std::max<std::int64_t>(1, slice_logits / logits.size(1));
   if (!logits.is_cpu() && !logits.is_meta()) return some(0, tokens);
   const at::ScalarType type = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const at::Tensor losses = at::empty({tokens}, logits.options().dtype(type));
-  if (logits.is_meta()) return losses;
+  const at::Tensor numbers = at::empty({tokens, count}, logits.options().dtype(type));
+  if (logits.is_meta()) return numbers;
   at::parallel_for(0, (tokens + rows - 1) / rows, 1, [&](std::int64_t first, std::int64_t last) {
     const torch::NoGradGuard none;  // of this thread
     for (std::int64_t each = first; each < last; ++each) {
       const std::int64_t begin = each * rows, end = std::min(tokens, begin + rows);
-      losses.slice(0, begin, end).copy_(some(begin, end));
+      const at::Tensor made = some(begin, end);
+      if (count > 0) numbers.slice(0, begin, end).copy_(made);
     }
   });
-  return losses;
+  return numbers;
+}
+
+at::Tensor losses_in_slices(const at::Tensor& logits, const OfSlice& some) {
+  return numbers_in_slices(logits, 1,
+                           [&](std::int64_t begin, std::int64_t end) { return some(begin, end).unsqueeze(1); })
+      .squeeze(1);
 }
 
 void record_gradients(const char* name, const std::vector<at::Tensor>& inputs, const at::Tensor& loss,

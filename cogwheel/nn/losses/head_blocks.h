@@ -18,10 +18,13 @@ void expect_tokens(const std::string& what, const std::string& rows, const at::T
 // of the losses times `weight`, unless that is 0.
 using BlockLoss = std::function<at::Tensor(const at::Tensor& logits, std::int64_t first, double weight)>;
 
-// Has several threads compute losses of so many rows as one keeps in its cache: `some` those of a slice of them. On a
-// device the whole at once.
-at::Tensor losses_in_slices(const at::Tensor& logits,
-                            const std::function<at::Tensor(std::int64_t begin, std::int64_t end)>& some);
+// Has several threads compute numbers of rows, of as many at a time as one keeps in its cache: `some` [rows, count]
+// those of a slice of them, in float32 or float64 as the logits; nothing where `count` is 0. On a device the whole at
+// once.
+using OfSlice = std::function<at::Tensor(std::int64_t begin, std::int64_t end)>;
+at::Tensor numbers_in_slices(const at::Tensor& logits, std::int64_t count, const OfSlice& some);
+// One number of each row, [rows].
+at::Tensor losses_in_slices(const at::Tensor& logits, const OfSlice& some);
 
 // The mean over the rows of x [n, width] of `loss` of x Wᵀ + b, of whose rows as many as take `logits_bytes` in float32
 // are there at a time. Where a gradient is needed it is computed here too, so that backward, recorded as `name`, only

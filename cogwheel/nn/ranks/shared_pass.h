@@ -41,7 +41,8 @@ class SharedTexts {
   virtual at::Tensor own_tokens(const at::Tensor& all, std::int64_t dim) const = 0;
 };
 
-// Ranks that share the heads of attention and the hidden units of feed-forward layers, which they divide.
+// Ranks that share the heads of attention, the hidden units of feed-forward layers and the vocabulary, which they
+// divide.
 class SharedHeads {
  public:
   virtual ~SharedHeads() = default;
@@ -50,7 +51,8 @@ class SharedHeads {
   // Collective: Σ over ranks, alike on all, added in float32 or wider; its gradient is the sum of those of all ranks,
   // each of which has its own part of the loss.
   virtual at::Tensor sum(const at::Tensor& part, const std::string& what) const = 0;
-
+  // Collective: what each rank has, [ranks, …]. Without derivatives.
+  virtual at::Tensor of_each(const at::Tensor& own, const std::string& what) const = 0;
   // The share of this rank of a dimension, counted from 0. No collective.
   virtual at::Tensor own(const at::Tensor& tensor, std::int64_t dim) const = 0;
 };

@@ -13,7 +13,7 @@ struct TrainingOptions {
   std::int64_t batch = 12;         // windows per step
   std::int64_t micro_batches = 1;  // slices in which a step goes through its batch, a power of two: memory of one slice
   std::int64_t parallel_context = 1;  // ranks that share each text, a power of two
-  std::int64_t parallel_tensor = 1;   // ranks that share heads and hidden units
+  std::int64_t parallel_tensor = 1;   // ranks that share heads, hidden units and vocabulary
   std::int64_t recompute = 0;         // activations of every k-th block are made again in the backward pass; 0: of none
   std::string optimizer = "adamw";    // or "muon": of the hidden matrices; AdamW of all else
   double learning_rate = 1e-3;

@@ -78,15 +78,33 @@ std::int64_t exchange_buffers(std::int64_t bytes, std::int64_t ranks) {
   return bytes + under_way * std::min(bytes, SumOverRanks::bytes_of_a_bucket(bytes, ranks));  // and the sums of all
 }
 
+std::int64_t divided_weights(const Layout& layout, const StepFacts& facts) {
+  std::int64_t bytes = 0;
+  for (const DividedBytes& each : facts.divided)
+    if (each.divisor % layout.tensor == 0) bytes += each.bytes;
+  return bytes;
+}
+
+// What a rank holds of all parameters.
+double share_of_weights(const Layout& layout, const StepFacts& facts) {
+  if (layout.tensor == 1) return 1;
+  return 1 - real(divided_weights(layout, facts)) / real(facts.alone.weights) * (1 - 1 / real(layout.tensor));
+}
+
 std::vector<MemoryPart> memory_of(const Layout& layout, const StepFacts& facts) {
-  const std::int64_t slices = facts.slices / layout.data, tensor = layout.tensor;
+  const std::int64_t slices = facts.slices / layout.data;
+  const auto share = [weights = share_of_weights(layout, facts)](std::int64_t bytes) {
+    return static_cast<std::int64_t>(std::llround(real(bytes) * weights));
+  };
   const StepBytes& of = slices > 1 ? facts.among : facts.alone;
-  const StepBytes held{.weights = part(of.weights, tensor),
-                       .moments = part(of.moments, tensor * (layout.divides_moments ? layout.copies() : 1)),
-                       .average = part(of.average, tensor),
-                       .gradients = part(slices > 1 ? gradient_buffers(slices) * facts.learned : of.gradients, tensor),
+  const StepBytes held{.weights = share(of.weights),
+                       .moments = part(share(of.moments), layout.divides_moments ? layout.copies() : 1),
+                       .average = share(of.average),
+                       .gradients = share(slices > 1 ? gradient_buffers(slices) * facts.learned : of.gradients),
                        .activations = shared_activations(of.activations, layout, facts),
-                       .logits = part(of.logits, tensor * layout.context)};
+                       .logits = part(of.logits, layout.tensor * layout.context)};
+  const std::int64_t exchanged =
+      layout.copies() > 1 ? exchange_buffers(share(facts.learned), layout.copies()) : std::int64_t{0};
   std::vector<MemoryPart> parts;
   const auto add = [&](const char* name, std::string reason, std::int64_t bytes) {
     if (bytes > 0) parts.push_back({name, std::move(reason), bytes});
@@ -97,20 +115,23 @@ std::vector<MemoryPart> memory_of(const Layout& layout, const StepFacts& facts) 
   add("gradients", slices > 1 ? fmt::format("for the sum over {} slices", slices) : "", held.gradients);
   add("activations of a slice", "", held.activations);
   add("logits of a slice", "", held.logits);
-  if (layout.copies() > 1)
-    add("exchange of gradients", "", exchange_buffers(part(facts.learned, tensor), layout.copies()));
+  add("exchange of gradients", "", exchanged);
+  if (layout.tensor > 1)
+    add("whole weights of an evaluation", "beyond what only steps hold",
+        divided_weights(layout, facts) - held.gradients - held.activations - held.logits - exchanged);
   add("libraries and allocator", "", held.libraries());
   add("program", "", facts.program);
   return parts;
 }
 
-// What tensor ranks sum: after attention and after the feed-forward of each block, forward and backward; the embedding
-// and the input of the head once each (Shoeybi et al., 2019, section 3).
+// What tensor ranks sum: after attention and after the feed-forward of each block, forward and backward, and the
+// embedding, where they divide the vocabulary (Shoeybi et al., 2019, section 3).
 double seconds_of_tensors(const Layout& layout, const StepFacts& facts, const Network& network) {
   if (layout.tensor == 1) return 0;
   const TransformerShape& shape = *facts.shape;
   const double bytes = real(facts.tokens_of_slice * shape.width) * bytes_of_number / real(layout.context),
-               sums = real(shape.layers) * (4 + 2 * share_made_again(shape)) + 2;
+               of_embedding = shape.vocabulary % layout.tensor == 0 ? 2 : 0,
+               sums = real(shape.layers) * (4 + 2 * share_made_again(shape)) + of_embedding;
   return sums * seconds_of_all_reduce(bytes, {layout.tensor, 1}, network);
 }
 
@@ -167,10 +188,11 @@ std::string refused_context(std::int64_t ranks, const StepFacts& facts) {
 std::string refused_tensor(std::int64_t ranks, const StepFacts& facts) {
   if (ranks == 1) return "";
   if (!facts.shape) return expected_got("model", "a language model, whose heads can be divided", "another");
+  if (facts.shape->has_state)
+    return expected_got("model.mechanism", "one without a state, which every rank computes whole", "a state");
   const std::tuple<const char*, std::int64_t> divided[] = {{"model.heads", facts.shape->heads},
                                                            {"model.key_value_heads", facts.shape->key_heads},
-                                                           {"model.feed_forward", facts.shape->feed_forward},
-                                                           {"model.vocabulary", facts.shape->vocabulary}};
+                                                           {"model.feed_forward", facts.shape->feed_forward}};
   for (const auto& [key, count] : divided)
     if (count % ranks != 0) return not_a_multiple(key, ranks, count);
   return "";
@@ -194,15 +216,7 @@ std::string Layout::text() const {
   return text.empty() ? "one rank" : text;
 }
 
-std::string Layout::missing() const {
-  std::string text;
-  const auto add = [&](bool used, const char* what) {
-    if (used) text += (text.empty() ? "" : ", ") + std::string(what);
-  };
-  add(tensor > 1, "divided weights");
-  add(divides_moments, "moments divided");
-  return text;
-}
+std::string Layout::missing() const { return divides_moments ? "moments divided" : ""; }
 
 double seconds_of_sum(double bytes, const RankGroup& group, const Network& network) {
   if (group.ranks == 1) return 0;
@@ -247,13 +261,18 @@ LayoutCost layout_cost(const Layout& layout, const StepFacts& facts, const Netwo
   constexpr double backward_share = 2.0 / 3;
   const RankGroup copies{layout.copies(), layout.tensor}, all{layout.ranks(), 1};
   LayoutCost cost{.layout = layout, .memory = memory_of(layout, facts)};
+  const double share = share_of_weights(layout, facts);
   cost.computation =
-      slices * of_slice + facts.rest_seconds / real(layout.tensor * (layout.divides_moments ? layout.copies() : 1));
+      slices * of_slice + facts.rest_seconds * share / real(layout.divides_moments ? layout.copies() : 1);
+  // What is not divided all ranks add, and the shares of the rest those that have the same.
+  const double of_all = layout.tensor == 1 ? 0
+                                           : real(facts.learned) *
+                                                 (1 - real(divided_weights(layout, facts)) / real(facts.alone.weights)),
+               of_share = real(facts.learned) * share - of_all, backward = backward_share * of_slice;
   // Losses are gathered first: their number, then they.
-  cost.communication =
-      2 * seconds_of_gather(all, network) +
-      exposed_seconds(real(facts.learned) / real(layout.tensor), backward_share * of_slice, copies, network) +
-      slices * (seconds_of_tensors(layout, facts, network) + seconds_of_ring(layout, facts, network));
+  cost.communication = 2 * seconds_of_gather(all, network) + exposed_seconds(of_share, backward, copies, network) +
+                       (of_all > 0 ? exposed_seconds(of_all, backward, all, network) : 0) +
+                       slices * (seconds_of_tensors(layout, facts, network) + seconds_of_ring(layout, facts, network));
   return cost;
 }
 

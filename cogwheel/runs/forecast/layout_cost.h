@@ -20,7 +20,7 @@ struct Layout {
   bool divides_moments = false;
 
   std::int64_t ranks() const { return data * context * tensor; }
-  // Ranks with the same weights.
+  // Ranks with the same weights, or the same share of them.
   std::int64_t copies() const { return data * context; }
   std::string text() const;
   // What this build of Cogwheel cannot do of it; empty: it can run.
@@ -41,6 +41,7 @@ struct StepFacts {
   std::int64_t slices = 1, tokens_of_slice = 1;
   StepBytes alone, among;    // of a slice that is the whole step, and of one among others
   std::int64_t learned = 0;  // bytes of one gradient of all that learns
+  std::vector<DividedBytes> divided = {};
   std::int64_t program = 0;  // bytes besides, of each rank
   double slice_seconds = 0;  // forward and backward
   double rest_seconds = 0;   // of a step besides: the batch, the norm of the gradient, the optimiser

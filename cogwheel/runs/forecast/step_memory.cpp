@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <bit>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <unordered_set>
 #include <utility>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/process/memory.h"
+#include "cogwheel/nn/ranks/divided_parameter.h"
 #include "cogwheel/nn/recomputed_blocks.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/new_parameter.h"
@@ -28,6 +30,7 @@ namespace {
 
 struct WeightMemory {
   std::int64_t weights = 0, learned = 0, moments = 0;
+  std::vector<DividedBytes> divided = {};
 };
 
 WeightMemory weight_memory(const RunConfig& config, const Task& task) {
@@ -38,6 +41,12 @@ WeightMemory weight_memory(const RunConfig& config, const Task& task) {
   WeightMemory memory;
   for (const at::Tensor& parameter : model->parameters())
     memory.weights += static_cast<std::int64_t>(parameter.nbytes());
+  if (const auto* const divides = dynamic_cast<const nn::DividesParameters*>(model.get()))
+    for (const nn::DividedParameter& each : divides->divided_parameters()) {
+      std::int64_t divisor = 0;
+      for (const std::int64_t part : each.parts) divisor = std::gcd(divisor, part);
+      memory.divided.push_back({static_cast<std::int64_t>(each.value.nbytes()), divisor});
+    }
   for (const LearnedParameter& each : learned_parameters(*model, config.training, task)) {
     const auto bytes = static_cast<std::int64_t>(each.value.nbytes());
     memory.learned += bytes;
@@ -155,6 +164,7 @@ StepMemory step_memory(const RunConfig& config, const Task& task) {
     pass.gradients = of_weights.learned;
   }
   memory.learned = of_weights.learned;
+  memory.divided = of_weights.divided;
   memory.held = {.weights = weights,
                  .moments = of_weights.moments,
                  .average = config.training.ema > 0 ? weights : 0,

@@ -24,10 +24,16 @@ struct StepBytes {
   std::int64_t libraries() const;
 };
 
+// Of a parameter that ranks which share heads divide, wherever their number divides this one.
+struct DividedBytes {
+  std::int64_t bytes = 0, divisor = 1;
+};
+
 // Parts of the largest moment of a step; what the program itself takes (libraries, data) is not among them.
 struct StepMemory {
   StepBytes held = {};
   std::int64_t learned = 0;  // bytes of one gradient of all that learns
+  std::vector<DividedBytes> divided = {};
   std::vector<MemoryPart> parts = {};
   std::string unknown = {};    // why what a slice needs is not known: an operator that has no shapes without numbers
   std::int64_t bytes() const;  // of the parts: more, where something is not known

@@ -5,12 +5,14 @@
 #include <torch/utils.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/process/build_id.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/distributed/ranks.h"
@@ -19,7 +21,9 @@
 #include "cogwheel/ops/support/engine.h"
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/configuration/config_record.h"
+#include "cogwheel/runs/training/divided_weights.h"
 #include "cogwheel/runs/training/optimizer.h"
+#include "cogwheel/runs/training/shared_slices.h"
 #include "cogwheel/runs/training/training_run.h"
 #include "cogwheel/runs/training/weight_average.h"
 #include "cogwheel/runs/weights.h"
@@ -99,6 +103,11 @@ class State {
   const std::filesystem::path& path_;
 };
 
+void copy_detached(at::Tensor target, const at::Tensor& source) {
+  const torch::NoGradGuard no_grad;
+  target.copy_(source);
+}
+
 Error weights_alone(const std::filesystem::path& path) {
   return Error(expected_got(path.string(), "a checkpoint of a training run", "weights alone, without its state"));
 }
@@ -111,24 +120,54 @@ void expect_resumable(const std::filesystem::path& path) {
 
 RunConfig TrainingRun::configuration() const { return config_; }
 
+void TrainingRun::expect_finite_weights(const std::vector<SavedTensor>& tensors) const {
+  std::string strange;
+  for (const SavedTensor& each : tensors)
+    if (each.name.starts_with(weight_prefix) && !each.value.isfinite().all().item<bool>()) strange = each.parameter;
+  if (!loaded_ && divided_->sum(strange.empty() ? 0 : 1, "whether weights are finite") > 0 && strange.empty())
+    strange = "another rank's share of the weights";
+  if (!strange.empty())
+    throw NonFiniteLoss(
+        expected_got("weights", "finite numbers",
+                     "NaN or infinity in " + strange + " at step " + std::to_string(progress_.steps_done)));
+}
+
+at::Tensor TrainingRun::whole(const SavedTensor& saved) const {
+  if (!loaded_ || !divided_->contains(saved.parameter))
+    return divided_->whole(saved.parameter, saved.value, "the checkpoint of step " + std::to_string(steps_done()));
+  const SafeTensorsFile checkpoint(*loaded_);
+  return checkpoint.tensor(*checkpoint.find(saved.name));
+}
+
 void TrainingRun::save(const std::filesystem::path& path) const {
-  SafeTensors checkpoint;
-  for (const auto& [name, tensor] : saved_tensors(progress_.steps_done)) {
-    if (name.starts_with(weight_prefix) && !tensor.isfinite().all().item<bool>())
-      throw NonFiniteLoss(expected_got("weights", "finite numbers",
-                                       "NaN or infinity in " + name.substr(weight_prefix.size()) + " at step " +
-                                           std::to_string(progress_.steps_done)));
-    checkpoint.tensors[name] = tensor;
-  }
+  const std::vector<SavedTensor> saved = saved_tensors(progress_.steps_done);
+  expect_finite_weights(saved);
+  std::vector<TensorToWrite> tensors;
+  for (const SavedTensor& each : saved)
+    tensors.push_back({each.name, each.value.scalar_type(), divided_->whole_sizes(each.parameter, each.value),
+                       [this, &each] { return whole(each); }});
   nlohmann::json state = state_of(progress_, watch_);
   state["machine"] = machine(config_.training);
   state["products"] = products(config_.training);
-  checkpoint.metadata = {
+  std::map<std::string, std::string> metadata = {
       {"format", checkpoint_format}, {"configuration", to_json(configuration()).dump()}, {"state", state.dump()}};
   if (!tokenizer_metadata_) tokenizer_metadata_ = tokenizer_metadata(task_->assets());
-  checkpoint.metadata.insert(tokenizer_metadata_->begin(), tokenizer_metadata_->end());
-  checkpoint.metadata["sha256"] = sha256(checkpoint);
-  save_safetensors(checkpoint, path);
+  metadata.insert(tokenizer_metadata_->begin(), tokenizer_metadata_->end());
+  // Ranks come to the tensors in one order.
+  metadata["sha256"] = sha256(tensors, metadata, divided_->empty() ? AtATime::several : AtATime::one);
+  AtomicFile file(path);
+  write_safetensors(file, tensors, metadata);
+  file.commit();
+}
+
+void TrainingRun::help_to_save() const {
+  if (divided_->empty()) return;
+  const std::vector<SavedTensor> saved = saved_tensors(progress_.steps_done);
+  expect_finite_weights(saved);
+  if (ranks_->rank() >= shared_->ranks_of_heads()) return;  // the first one has shares enough
+  constexpr int passes = 2;                                 // for the hash and for the file
+  for (int pass = 0; pass < passes; ++pass)
+    for (const SavedTensor& each : saved) whole(each);
 }
 
 nlohmann::json TrainingRun::state_of(const Progress& progress, const SpikeWatch& watch) {
@@ -184,18 +223,22 @@ TrainingRun::Progress TrainingRun::progress_from(const nlohmann::json& state, Sp
   return progress;
 }
 
-std::vector<std::pair<std::string, at::Tensor>> TrainingRun::saved_tensors(std::int64_t steps) const {
-  std::vector<std::pair<std::string, at::Tensor>> tensors;
+std::vector<TrainingRun::SavedTensor> TrainingRun::saved_tensors(std::int64_t steps) const {
+  std::vector<SavedTensor> tensors;
+  const auto add = [&](const std::string& prefix, const std::string& parameter, const at::Tensor& value) {
+    tensors.push_back({prefix + parameter, parameter, value});
+  };
   for (const auto& parameter : model_->named_parameters())
-    tensors.emplace_back(weight_prefix + parameter.key(), parameter.value().detach());
+    add(weight_prefix, parameter.key(), parameter.value().detach());
   for (const auto& parameter : optimizer_->parameters()) {
     if (parameter.first_step > 0 && parameter.first_step >= steps) continue;
-    tensors.emplace_back(first_moment_prefix + parameter.name, parameter.first_moment);
-    if (parameter.second_moment.defined())
-      tensors.emplace_back(second_moment_prefix + parameter.name, parameter.second_moment);
+    add(first_moment_prefix, parameter.name, parameter.first_moment);
+    if (parameter.second_moment.defined()) add(second_moment_prefix, parameter.name, parameter.second_moment);
   }
   if (average_)
-    for (const auto& [name, value] : average_->averages()) tensors.emplace_back(average_prefix + name, value);
+    for (const auto& [name, value] : average_->averages()) add(average_prefix, name, value);
+  std::sort(tensors.begin(), tensors.end(),
+            [](const SavedTensor& one, const SavedTensor& other) { return one.name < other.name; });
   return tensors;
 }
 
@@ -231,9 +274,23 @@ void TrainingRun::take_from_first() {
     optimizer_->zero_gradients();
     optimizer_->set_steps_done(progress_.steps_done);
   }
-  std::vector<at::Tensor> tensors;
-  for (const auto& [name, tensor] : saved_tensors(progress_.steps_done)) tensors.push_back(tensor);
-  ranks_->copy_from_first(tensors, what);
+  std::vector<at::Tensor> alike;
+  const bool from_checkpoint = !divided_->empty() && !ranks_->of_first(loaded_ ? "loaded" : "", what).empty();
+  for (const SavedTensor& each : saved_tensors(progress_.steps_done)) {
+    if (!divided_->contains(each.parameter)) {
+      alike.push_back(each.value);
+    } else if (from_checkpoint) {
+      at::Tensor all = ranks_->is_first() ? whole(each)
+                                          : at::empty(divided_->whole_sizes(each.parameter, each.value),
+                                                      each.value.options().device(at::kCPU));
+      ranks_->copy_from_first({all}, what);
+      copy_detached(each.value, divided_->share(each.parameter, all));
+    } else {  // as made from the seed
+      copy_detached(each.value, shared_->same_heads().from_first(each.value, what).result(what));
+    }
+  }
+  ranks_->copy_from_first(alike, what);
+  loaded_.reset();
 }
 
 std::vector<std::string> TrainingRun::load(const std::filesystem::path& path, const std::set<std::string>& may_differ) {
@@ -246,10 +303,17 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path, co
         text == checkpoint.metadata().end() ? nlohmann::json() : nlohmann::json::parse(text->second);
     if (state.is_null()) throw weights_alone(path);
     expect_same(configuration(), recorded_configuration(checkpoint), path.string(), "", may_differ);
-    expect_weights(*model_, checkpoint);
     const auto made = state.at("step").get<std::int64_t>();
-    const auto tensors = saved_tensors(made);
-    for (const auto& [name, tensor] : tensors) entry_for(checkpoint, name, tensor);
+    const std::vector<SavedTensor> tensors = saved_tensors(made);
+    const auto expect_there = [&](bool weights) {
+      for (const SavedTensor& each : tensors)
+        if (each.name.starts_with(weight_prefix) == weights)
+          entry_for(checkpoint, each.name,
+                    at::empty({}, each.value.options()).expand(divided_->whole_sizes(each.parameter, each.value)));
+    };
+    expect_there(/*weights=*/true);
+    expect_no_other_weights(*model_, checkpoint);
+    expect_there(/*weights=*/false);
     if (may_differ.contains("training.steps") && made > config_.training.steps)
       throw UsageError(expected_got("training.steps", "at least " + std::to_string(made) + ", the steps that were made",
                                     std::to_string(config_.training.steps)));
@@ -266,7 +330,12 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path, co
         if (std::string line = ops::take_product(where, product); !line.empty())
           differences.push_back("the checkpoint's " + std::move(line));
     optimizer_->zero_moments();
-    for (const auto& [name, tensor] : tensors) copy_tensor(checkpoint, name, tensor);
+    for (const SavedTensor& each : tensors)
+      if (divided_->contains(each.parameter))
+        copy_detached(each.value, divided_->share(each.parameter, checkpoint.tensor(*checkpoint.find(each.name))));
+      else
+        copy_tensor(checkpoint, each.name, each.value);
+    if (!divided_->empty()) loaded_ = path;
     optimizer_->zero_gradients();
     optimizer_->set_steps_done(progress.steps_done);
     progress_ = std::move(progress);

@@ -22,13 +22,19 @@ class WhenAccumulated : public torch::autograd::PostAccumulateGradHook {
 }  // namespace
 
 GradientExchange::GradientExchange(const distributed::Ranks& ranks, Optimizer& optimizer, GradientSum& slices,
-                                   const std::string& what, std::int64_t neighbours)
+                                   const std::string& what, const SharedSlices* shared, const DividedWeights& divided)
     : optimizer_(optimizer), slices_(slices) {
   if (ranks.count() == 1) return;
   learning_ = optimizer.learning();
-  std::vector<std::int64_t> sizes;
-  for (const std::size_t index : learning_) sizes.push_back(optimizer.parameters()[index].value.numel());
-  sum_.emplace(ranks.sum(std::move(sizes), what, neighbours));
+  std::vector<distributed::SumOverRanks::Adders> adders{{&ranks.all()}};
+  if (shared != nullptr)
+    adders = {{&ranks.all(), shared->all().count()}, {&shared->same_heads(), shared->ranks_of_text()}};
+  std::vector<distributed::SumOverRanks::Summand> gradients;
+  for (const std::size_t index : learning_) {
+    const Optimizer::Parameter& parameter = optimizer.parameters()[index];
+    gradients.push_back({parameter.value.numel(), divided.contains(parameter.name) ? std::size_t{1} : 0});
+  }
+  sum_.emplace(std::move(adders), gradients, what);
 }
 
 GradientExchange::~GradientExchange() { end_hooks(); }

@@ -9,17 +9,20 @@
 
 #include "cogwheel/distributed/ranks.h"
 #include "cogwheel/distributed/sum_over_ranks.h"
+#include "cogwheel/runs/training/divided_weights.h"
 #include "cogwheel/runs/training/gradient_sum.h"
 #include "cogwheel/runs/training/optimizer.h"
+#include "cogwheel/runs/training/shared_slices.h"
 
 namespace cogwheel::runs {
 
 class GradientExchange {
  public:
-  // Of one step. `slices` adds this rank's own; `what` is for LostRanks; `neighbours` share texts, of which each has a
-  // part of the gradient. With one rank nothing happens.
+  // Of one step. `slices` adds this rank's own; `what` is for LostRanks; `shared`: the ranks that have the same slices,
+  // each of which has a part of the gradient, and of `divided` weights its share; null: every rank has slices of its
+  // own. With one rank nothing happens.
   GradientExchange(const distributed::Ranks& ranks, Optimizer& optimizer, GradientSum& slices, const std::string& what,
-                   std::int64_t neighbours);
+                   const SharedSlices* shared, const DividedWeights& divided);
   ~GradientExchange();
   GradientExchange(const GradientExchange&) = delete;
   GradientExchange& operator=(const GradientExchange&) = delete;

@@ -4,7 +4,6 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "cogwheel/nn/transformer_block.h"
@@ -15,6 +14,15 @@ namespace {
 
 constexpr double a = 3.4445, b = -4.7750, c = 2.0315, smallest_norm = 1e-7;
 constexpr int iterations = 5;
+
+}  // namespace
+
+at::Tensor muon_direction(const at::Tensor& value, const at::Tensor& momentum, const TrainingOptions& options) {
+  const at::Tensor gradient = value.grad();
+  at::Tensor sum = momentum;
+  sum.lerp_(gradient, 1 - options.momentum);
+  return gradient.lerp(sum, options.momentum);
+}
 
 at::Tensor orthogonalized(const at::Tensor& matrix) {
   const bool tall = matrix.size(0) > matrix.size(1);
@@ -28,16 +36,11 @@ at::Tensor orthogonalized(const at::Tensor& matrix) {
   return tall ? x.t() : x;
 }
 
-}  // namespace
-
-void muon_update(const at::Tensor& value, const at::Tensor& momentum, double learning_rate,
+void muon_update(const at::Tensor& value, const at::Tensor& orthogonal, std::int64_t longer_side, double learning_rate,
                  const TrainingOptions& options) {
-  const at::Tensor gradient = value.grad();
-  at::Tensor sum = momentum, weights = value;
-  sum.lerp_(gradient, 1 - options.momentum);
-  const at::Tensor update = orthogonalized(gradient.lerp(sum, options.momentum));
-  const double factor = 0.2 * std::sqrt(static_cast<double>(std::max(value.size(0), value.size(1))));
-  weights.mul_(1 - learning_rate * options.weight_decay).add_(update, -learning_rate * factor);
+  const double factor = 0.2 * std::sqrt(static_cast<double>(longer_side));
+  at::Tensor weights = value;
+  weights.mul_(1 - learning_rate * options.weight_decay).add_(orthogonal, -learning_rate * factor);
 }
 
 std::set<std::string> hidden_matrices(const torch::nn::Module& model) {

@@ -9,6 +9,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <set>
 #include <string>
 
@@ -20,8 +21,12 @@ class Module;
 
 namespace cogwheel::runs {
 
-// One step of a matrix that has a gradient. The five steps are products in bfloat16, as published.
-void muon_update(const at::Tensor& value, const at::Tensor& momentum, double learning_rate,
+// A step of a matrix that has a gradient: G goes into the momentum M, and what comes back is (1 − β) G + β M; its U;
+// and the change of W by U. The first and the last are of each number by itself, so that a share of a matrix will do.
+at::Tensor muon_direction(const at::Tensor& value, const at::Tensor& momentum, const TrainingOptions& options);
+at::Tensor orthogonalized(const at::Tensor& matrix);  // by products in bfloat16, as published
+// `longer_side`: of the whole matrix, its rows or columns.
+void muon_update(const at::Tensor& value, const at::Tensor& orthogonal, std::int64_t longer_side, double learning_rate,
                  const TrainingOptions& options);
 
 // The names of a model's hidden matrices: the weights of linear layers within its transformer blocks.

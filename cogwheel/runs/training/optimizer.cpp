@@ -10,16 +10,19 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/utils.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
+#include "cogwheel/runs/training/divided_weights.h"
 #include "cogwheel/runs/training/muon.h"
 
 namespace cogwheel::runs {
 
 Optimizer::Optimizer(const std::vector<std::pair<std::string, at::Tensor>>& parameters, const TrainingOptions& options,
                      const std::set<std::string>& hidden, const std::map<std::string, std::int64_t>& first_steps,
-                     const WidthScaling& scaling)
-    : options_(options) {
+                     const WidthScaling& scaling, const DividedWeights* divided)
+    : options_(options), divided_(divided) {
   const torch::NoGradGuard no_grad;
   for (const auto& [name, value] : parameters) {
     const bool by_muon = options.optimizer == "muon" && hidden.contains(name);
@@ -48,7 +51,7 @@ Optimizer::Group& Optimizer::group_of(double weight_decay, std::int64_t first_st
 }
 
 void Optimizer::add_to(Group& group, const Parameter& parameter, std::int64_t first, std::int64_t count) {
-  const Rows& rows = group.rows.emplace_back(Rows{parameter.value, first, count});
+  const Rows& rows = group.rows.emplace_back(Rows{parameter.value, is_divided(parameter), first, count});
   group.values.push_back(rows.of(parameter.value));
   group.first_moments.push_back(rows.of(parameter.first_moment));
   group.second_moments.push_back(rows.of(parameter.second_moment));
@@ -80,21 +83,35 @@ std::vector<at::Tensor> Optimizer::gradients() {
   return gradients;
 }
 
+bool Optimizer::is_divided(const Parameter& parameter) const {
+  return divided_ != nullptr && divided_->contains(parameter.name);
+}
+
+double Optimizer::squares_of_all(double of_whole, double of_shares) const {
+  return of_whole + (divided_ != nullptr ? divided_->sum(of_shares, "squares of all shares") : of_shares);
+}
+
 double Optimizer::clip_gradients() {
   const torch::NoGradGuard no_grad;
-  std::vector<at::Tensor> gradients;
+  std::vector<at::Tensor> of_whole, of_shares;
   for (const auto& parameter : parameters_)
-    if (learns(parameter.first_step)) gradients.push_back(parameter.value.grad());
-  const double norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients))).item<double>();
+    if (learns(parameter.first_step)) (is_divided(parameter) ? of_shares : of_whole).push_back(parameter.value.grad());
+  const auto norm_of = [](const std::vector<at::Tensor>& gradients) {
+    return gradients.empty() ? 0.0 : at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients))).item<double>();
+  };
+  double norm = norm_of(of_whole);
+  if (divided_ != nullptr && !divided_->empty())
+    norm = std::sqrt(squares_of_all(norm * norm, std::pow(norm_of(of_shares), 2)));
   // As in torch.nn.utils.clip_grad_norm_: the small term keeps the division finite.
   if (options_.clip > 0 && std::isfinite(norm) && norm > options_.clip)
-    at::_foreach_mul_(gradients, options_.clip / (norm + 1e-6));
+    for (const std::vector<at::Tensor>* const gradients : {&of_whole, &of_shares})
+      if (!gradients->empty()) at::_foreach_mul_(*gradients, options_.clip / (norm + 1e-6));
   return norm;
 }
 
 void Optimizer::update(Group& group, double learning_rate) {
   std::vector<at::Tensor> gradients;
-  for (const Rows& rows : group.rows) gradients.push_back(rows.of(rows.whole.grad()));
+  for (const Rows& rows : group.rows) gradients.push_back(rows.of(rows.parameter.grad()));
   for (auto& step : group.steps) step.fill_(steps_done_ + 1 - group.first_step);
   at::_fused_adamw_(group.values, gradients, group.first_moments, group.second_moments, {}, group.steps,
                     group.rate * learning_rate, options_.beta1, options_.beta2, group.weight_decay, options_.epsilon,
@@ -102,28 +119,37 @@ void Optimizer::update(Group& group, double learning_rate) {
                     /*maximize=*/false);
 }
 
+void Optimizer::update_matrix(Parameter& matrix, double learning_rate) {
+  at::Tensor direction = muon_direction(matrix.value, matrix.first_moment, options_);
+  // Of a share, each rank computes the whole update and keeps its own.
+  if (is_divided(matrix)) direction = divided_->whole(matrix.name, direction, "a step of Muon");
+  at::Tensor update = orthogonalized(direction);
+  if (is_divided(matrix)) update = divided_->share(matrix.name, update);
+  muon_update(matrix.value, update, std::max(direction.size(0), direction.size(1)), learning_rate, options_);
+}
+
 void Optimizer::step(double learning_rate) {
   const torch::NoGradGuard no_grad;
   for (auto& group : groups_)
     if (learns(group.first_step)) update(group, learning_rate);
   for (const std::size_t index : matrices_)
-    if (learns(parameters_[index].first_step))
-      muon_update(parameters_[index].value, parameters_[index].first_moment, learning_rate, options_);
+    if (learns(parameters_[index].first_step)) update_matrix(parameters_[index], learning_rate);
   ++steps_done_;
 }
 
 double Optimizer::measured_step(double learning_rate) {
   const torch::NoGradGuard no_grad;
-  double of_updates = 0, of_weights = 0;
+  // Sums of squares, of what is whole here and of shares.
+  std::array<double, 2> of_updates{}, of_weights{};
   // One tensor after the other, so that only one is there twice.
-  const auto measured = [&](const at::Tensor& value, auto&& change) {
+  const auto measured = [&](const at::Tensor& value, bool is_share, auto&& change) {
     const at::Tensor before = value.clone();
     change();
     const auto squared = [](const at::Tensor& tensor) {
       return std::pow(at::linalg_vector_norm(tensor).template item<double>(), 2);
     };
-    of_weights += squared(before);
-    of_updates += squared(value - before);
+    of_weights.at(is_share ? 1 : 0) += squared(before);
+    of_updates.at(is_share ? 1 : 0) += squared(value - before);
   };
   for (Group& group : groups_) {
     if (!learns(group.first_step)) continue;
@@ -136,16 +162,18 @@ double Optimizer::measured_step(double learning_rate) {
                 group.weight_decay,
                 group.first_step,
                 group.rate};
-      measured(one.values[0], [&] { update(one, learning_rate); });
+      measured(one.values[0], group.rows[index].is_share, [&] { update(one, learning_rate); });
     }
   }
   for (const std::size_t index : matrices_) {
     Parameter& matrix = parameters_[index];
     if (!learns(matrix.first_step)) continue;
-    measured(matrix.value, [&] { muon_update(matrix.value, matrix.first_moment, learning_rate, options_); });
+    measured(matrix.value, is_divided(matrix), [&] { update_matrix(matrix, learning_rate); });
   }
   ++steps_done_;
-  return of_weights > 0 ? std::sqrt(of_updates / of_weights) : 0;
+  const double updates = squares_of_all(of_updates[0], of_updates[1]),
+               weights = squares_of_all(of_weights[0], of_weights[1]);
+  return weights > 0 ? std::sqrt(updates / weights) : 0;
 }
 
 void Optimizer::zero_moments() {

@@ -16,6 +16,8 @@
 
 namespace cogwheel::runs {
 
+class DividedWeights;
+
 class Optimizer {
  public:
   struct Parameter {
@@ -27,10 +29,11 @@ class Optimizer {
 
   // `hidden`: the names of those that Muon takes; `first_steps`: of those that begin to learn later, the first step,
   // counted from 0, that changes them. Until then they need no gradient, and their moments count from there.
-  // `scaling`: of rates, of which none are of hidden matrices under Muon.
+  // `scaling`: of rates, of which none are of hidden matrices under Muon. `divided`, which outlives it: of which of the
+  // parameters this rank has a share alone; then what changes or measures parameters is collective. Null: of none.
   Optimizer(const std::vector<std::pair<std::string, at::Tensor>>& parameters, const TrainingOptions& options,
             const std::set<std::string>& hidden = {}, const std::map<std::string, std::int64_t>& first_steps = {},
-            const WidthScaling& scaling = {});
+            const WidthScaling& scaling = {}, const DividedWeights* divided = nullptr);
 
   // Clips the gradients to options.clip and returns their global norm before; NaN or infinite if a gradient is.
   double clip_gradients();
@@ -52,7 +55,8 @@ class Optimizer {
  private:
   // Rows of a parameter with a rate of their own, or, where `count` is 0, the parameter itself.
   struct Rows {
-    at::Tensor whole;
+    at::Tensor parameter;
+    bool is_share;
     std::int64_t first, count;
     at::Tensor of(const at::Tensor& tensor) const { return count == 0 ? tensor : tensor.narrow(0, first, count); }
   };
@@ -67,14 +71,19 @@ class Optimizer {
   Group& group_of(double weight_decay, std::int64_t first_step, double rate);
   // Of a step after those that are done.
   bool learns(std::int64_t first_step) const { return first_step <= steps_done_; }
-  static void add_to(Group& group, const Parameter& parameter, std::int64_t first, std::int64_t count);
+  void add_to(Group& group, const Parameter& parameter, std::int64_t first, std::int64_t count);
   void update(Group& group, double learning_rate);
+  void update_matrix(Parameter& matrix, double learning_rate);
+  bool is_divided(const Parameter& parameter) const;
+  // The sum of squares over all parameters, from those of what is whole here and of shares.
+  double squares_of_all(double of_whole, double of_shares) const;
 
   TrainingOptions options_;
   std::vector<Parameter> parameters_;
   std::vector<Group> groups_;          // of AdamW
   std::vector<std::size_t> matrices_;  // of Muon, as indices of parameters_
   std::int64_t steps_done_ = 0;
+  const DividedWeights* divided_;
 };
 
 }  // namespace cogwheel::runs

@@ -53,6 +53,9 @@ class HeadsOfRanks : public nn::SharedHeads {
   at::Tensor sum(const at::Tensor& part, const std::string& what) const override {
     return distributed::sum_of_parts(group_, part, what);
   }
+  at::Tensor of_each(const at::Tensor& own, const std::string& what) const override {
+    return group_.gather(own, what).result(what);
+  }
   at::Tensor own(const at::Tensor& tensor, std::int64_t dim) const override {
     return distributed::own_heads(group_, tensor, dim);
   }
@@ -63,10 +66,17 @@ class HeadsOfRanks : public nn::SharedHeads {
 
 }  // namespace
 
-SharedSlices::SharedSlices(const distributed::Ranks& ranks, std::int64_t texts, std::int64_t heads)
-    : all_(ranks.of(texts * heads, 1)) {
-  if (heads > 1) heads_ = std::make_unique<HeadsOfRanks>(ranks.of(heads, 1));
-  if (texts > 1) texts_ = std::make_unique<TextsOfRanks>(ranks.of(texts, heads));
+const SharedSlices::Groups& SharedSlices::groups() const {
+  if (groups_) return *groups_;
+  const std::int64_t texts = ranks_of_text_, heads = ranks_of_heads_;
+  auto made = std::make_unique<Groups>();
+  made->all = ranks_.of(texts * heads, 1);
+  made->of_heads = ranks_.of(heads, 1);
+  made->same_heads = ranks_.of(ranks_.count() / heads, heads);
+  if (heads > 1) made->heads = std::make_unique<HeadsOfRanks>(made->of_heads);
+  if (texts > 1) made->texts = std::make_unique<TextsOfRanks>(ranks_.of(texts, heads));
+  groups_ = std::move(made);
+  return *groups_;
 }
 
 }  // namespace cogwheel::runs

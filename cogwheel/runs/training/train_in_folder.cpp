@@ -1,6 +1,8 @@
 #include "cogwheel/runs/training/train_in_folder.h"
 
+#include <functional>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -58,6 +60,19 @@ class Spikes {
 // What the first rank tells the others after a spike.
 constexpr const char *returning = "return", *what_follows = "what follows a spike";
 
+// Calls `save` where a checkpoint of the run is due, with whether it is the best so far; on every rank alike.
+void save_when_due(const TrainingRun& run, TrainingHooks& hooks, const std::function<void(bool is_best)>& save) {
+  const auto saved_as_best = std::make_shared<std::int64_t>(-1);
+  hooks.checkpoint = [&run, save, saved_as_best] {
+    if (*saved_as_best != run.steps_done()) save(false);
+  };
+  if (run.options().keep_best)
+    hooks.improved = [&run, save, saved_as_best] {
+      save(true);
+      *saved_as_best = run.steps_done();
+    };
+}
+
 // Until the end, a stop or a spike.
 TrainingStatus train_on(TrainingRun& run, const RunFolder& folder, const TrainingHooks& hooks,
                         const std::vector<RunChange>& changes) {
@@ -77,12 +92,9 @@ TrainingStatus train_on(TrainingRun& run, const RunFolder& folder, const Trainin
     keep_checkpoint(run, folder, is_best);
     if (hooks.checkpoint) hooks.checkpoint();
   };
-  std::int64_t saved_as_best = -1;
   TrainingHooks inner;
   inner.stop = hooks.stop;
-  inner.checkpoint = [&] {
-    if (saved_as_best != run.steps_done()) save(false);
-  };
+  save_when_due(run, inner, save);
   inner.report = [&](const StepReport& report) {
     metrics.write(metrics_line(report));
     if (hooks.report) hooks.report(report);
@@ -91,11 +103,6 @@ TrainingStatus train_on(TrainingRun& run, const RunFolder& folder, const Trainin
     if (samples) samples->write(sample_line(text));
     if (hooks.sample) hooks.sample(text);
   };
-  if (run.options().keep_best)
-    inner.improved = [&] {
-      save(true);
-      saved_as_best = run.steps_done();
-    };
   return run.train(inner);
 }
 
@@ -139,7 +146,10 @@ TrainingStatus train_in_folder(TrainingRun& run, const RunFolder& folder, const 
 TrainingStatus train_beside_first(TrainingRun& run, const std::atomic<bool>* stop) {
   run.take_from_first();
   for (;;) {
-    const TrainingStatus status = run.train({.stop = stop});
+    if (run.steps_done() == 0) run.help_to_save();
+    TrainingHooks hooks{.stop = stop};
+    save_when_due(run, hooks, [&](bool) { run.help_to_save(); });
+    const TrainingStatus status = run.train(hooks);
     if (status != TrainingStatus::spike || run.ranks().of_first("", what_follows) != returning) return status;
     run.take_from_first();
   }

@@ -8,12 +8,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cmath>
 #include <optional>
 #include <stdexcept>
 
 #include "cogwheel/core/process/memory.h"
+#include "cogwheel/core/process/wall_clock.h"
 #include "cogwheel/distributed/ranks.h"
 #include "cogwheel/nn/dropout.h"
 #include "cogwheel/nn/recomputed_blocks.h"
@@ -25,6 +25,7 @@
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/mean_in_parts.h"
 #include "cogwheel/runs/training/batch_prefetcher.h"
+#include "cogwheel/runs/training/divided_weights.h"
 #include "cogwheel/runs/training/gradient_exchange.h"
 #include "cogwheel/runs/training/gradient_sum.h"
 #include "cogwheel/runs/training/learned_parameters.h"
@@ -37,15 +38,13 @@
 namespace cogwheel::runs {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 // The system would grant more memory than it has, and kill this process or another when the memory is used.
-void expect_memory(std::int64_t parameters, bool averaged) {
-  // Weight, gradient and two moments; the average of weights is a fifth.
-  const double bytes_each = (averaged ? 5 : 4) * sizeof(float);
-  const double needed = bytes_each * static_cast<double>(parameters);
+void expect_memory(std::int64_t parameters, const TrainingOptions& training) {
+  // Weight, gradient and two moments; the average of weights is a fifth. Ranks that share heads divide most of them,
+  // after one has made the weights.
+  const double each = training.ema > 0 ? 5 : 4,
+               held = std::max(1.0, each / static_cast<double>(training.parallel_tensor));
+  const double needed = held * sizeof(float) * static_cast<double>(parameters);
   const auto there = static_cast<double>(physical_memory_bytes());
   const auto gibibytes = [](double bytes) { return std::to_string(std::llround(bytes / (1 << 30))) + " GiB"; };
   if (there > 0 && needed > there)
@@ -91,17 +90,17 @@ bool has_blocks(const torch::nn::Module& model) {
 
 // What every rank is told about a step of another, besides its losses.
 struct StepOfRank {
-  bool stopped;
+  bool stopped, wants_checkpoint;
   double seconds;  // until its gradients were there
   std::vector<double> losses;
 
   std::vector<double> numbers() const {
-    std::vector<double> numbers{stopped ? 1.0 : 0.0, seconds};
+    std::vector<double> numbers{stopped ? 1.0 : 0.0, wants_checkpoint ? 1.0 : 0.0, seconds};
     numbers.insert(numbers.end(), losses.begin(), losses.end());
     return numbers;
   }
   static StepOfRank of(const std::vector<double>& numbers) {
-    return {numbers.at(0) != 0, numbers.at(1), {numbers.begin() + 2, numbers.end()}};
+    return {numbers.at(0) != 0, numbers.at(1) != 0, numbers.at(2), {numbers.begin() + 3, numbers.end()}};
   }
 };
 
@@ -117,7 +116,7 @@ void expect_finite(double value, std::string_view what, std::int64_t step) {
 void expect_trainable(const RunConfig& config) {
   expect_scalable(config);
   ops::check_engine_choice();
-  if (device_of(config.training).is_cpu()) expect_memory(parameter_count(config.model), config.training.ema > 0);
+  if (device_of(config.training).is_cpu()) expect_memory(parameter_count(config.model), config.training);
 }
 
 TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& training, std::shared_ptr<const Task> task,
@@ -159,6 +158,11 @@ TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& train
   task_->initialize(*model_, options.seed);
   const WidthScaling scaling = width_scaling(config_, *model_);
   scale_first_values(scaling, config_, *model_);
+  if (ranks_of_slice() > 1)
+    shared_ = std::make_shared<SharedSlices>(*ranks_, options.parallel_context, options.parallel_tensor);
+  divided_ =
+      std::make_unique<DividedWeights>(*model_, ranks_->rank() % options.parallel_tensor, options.parallel_tensor);
+  divided_->set_group([shared = shared_]() -> const distributed::Group& { return shared->of_heads(); });
   phases_ = task_->phases();
   learned_ = learned_parameters(*model_, options, *task_);
   std::vector<std::pair<std::string, at::Tensor>> learned;
@@ -167,7 +171,8 @@ TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& train
     learned.emplace_back(each.name, each.value);
     first_steps[each.name] = each.first_step;
   }
-  optimizer_ = std::make_unique<Optimizer>(learned, options, hidden, first_steps, scaling);
+  optimizer_ =
+      std::make_unique<Optimizer>(learned, options, hidden, first_steps, divided_->shares(scaling), divided_.get());
   if (!device_of(options).is_cpu()) prefetcher_ = std::make_unique<BatchPrefetcher>(task_);
   if (options.ema > 0) average_ = std::make_unique<WeightAverage>(named_parameters(*model_), options.ema);
 }
@@ -258,15 +263,15 @@ std::vector<double> TrainingRun::losses_of_slices(const Batch& batch, const std:
 }
 
 std::optional<double> TrainingRun::differentiate(const Batch& batch, const std::atomic<bool>* stop) {
-  if (ranks_of_slice() > 1 && !shared_)
-    shared_ =
-        std::make_shared<SharedSlices>(*ranks_, config_.training.parallel_context, config_.training.parallel_tensor);
-  const auto start = Clock::now();
+  const auto start = WallClock::now();
   const std::int64_t own = slices_of_a_rank();
   const std::string step = "step " + std::to_string(progress_.steps_done + 1);
   GradientSum sum(optimizer_->values(), own);
-  GradientExchange exchange(*ranks_, *optimizer_, sum, "gradients of " + step, ranks_of_slice());
-  StepOfRank here{.stopped = false, .seconds = 0, .losses = losses_of_slices(batch, stop, sum, exchange)};
+  GradientExchange exchange(*ranks_, *optimizer_, sum, "gradients of " + step, shared_.get(), *divided_);
+  StepOfRank here{.stopped = false,
+                  .wants_checkpoint = wants_checkpoint_,
+                  .seconds = 0,
+                  .losses = losses_of_slices(batch, stop, sum, exchange)};
   here.stopped = std::ssize(here.losses) < own && (here.losses.empty() || std::isfinite(here.losses.back()));
   here.seconds = seconds_since(start) - exchange.waited();
   slices_seconds_ += here.seconds;
@@ -276,6 +281,7 @@ std::optional<double> TrainingRun::differentiate(const Batch& batch, const std::
   const std::vector<std::vector<double>> all = ranks_->gathered(here.numbers(), "losses of " + step);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const StepOfRank there = StepOfRank::of(all[rank]);
+    if (rank == 0) wants_checkpoint_ = there.wants_checkpoint;
     stopped |= there.stopped;
     slowest = std::max(slowest, there.seconds);
     if (rank % static_cast<std::size_t>(ranks_of_slice()) != 0) continue;  // as of the one before
@@ -290,7 +296,7 @@ std::optional<double> TrainingRun::differentiate(const Batch& batch, const std::
 }
 
 std::optional<double> TrainingRun::step(const std::atomic<bool>* stop) {
-  const auto start = Clock::now();
+  const auto start = WallClock::now();
   const TrainingOptions& options = config_.training;
   begin_phase();
   const DataPlace place = next_place(progress_.place);
@@ -345,9 +351,11 @@ void TrainingRun::skip_to(std::int64_t step) {
 }
 
 MeasuredValues TrainingRun::measured(EvaluationPart part, nn::StatisticsOfHeads* heads) {
-  const auto start = Clock::now();
+  const auto start = WallClock::now();
   const torch::NoGradGuard no_grad;
   const WeightAverage::InModel averaged(average_.get());
+  if (!divided_->empty()) optimizer_->zero_gradients();  // room for the whole weights
+  const DividedWeights::WholeInModel whole(*divided_, *model_, "weights that are measured");
   const PartsOfRanks shared(*ranks_);
   MeasuredValues values = task_->evaluate(*model_, config_.training, part, heads);
   progress_.evaluation_seconds += seconds_since(start);
@@ -362,6 +370,7 @@ MeasuredValues TrainingRun::measured(EvaluationPart part, nn::StatisticsOfHeads*
 
 Inspection TrainingRun::inspect(std::uint64_t seed) {
   const WeightAverage::InModel averaged(average_.get());
+  const DividedWeights::WholeInModel whole(*divided_, *model_, "weights that are inspected");
   return task_->inspect(*model_, seed, nullptr);
 }
 
@@ -406,13 +415,14 @@ StepReport TrainingRun::make_report() {
 TrainingStatus TrainingRun::train(const TrainingHooks& hooks) {
   const TrainingOptions& options = config_.training;
   const auto due = [&](std::int64_t every) { return is_due(options, every, progress_.steps_done); };
-  auto saved = Clock::now();
+  auto saved = WallClock::now();
   const auto checkpoint = [&] {
     if (hooks.checkpoint) hooks.checkpoint();
-    saved = Clock::now();
+    saved = WallClock::now();
   };
   try {
     while (progress_.steps_done < options.steps) {
+      wants_checkpoint_ = options.checkpoint_minutes > 0 && seconds_since(saved) >= 60 * options.checkpoint_minutes;
       // Several ranks stop together, where they next exchange what they have.
       const bool asked = ranks_->count() == 1 && hooks.stop != nullptr && hooks.stop->load();
       if (asked || !step(hooks.stop)) {
@@ -426,12 +436,9 @@ TrainingStatus TrainingRun::train(const TrainingHooks& hooks) {
         if (evaluation_due) evaluate(report);
         if (hooks.report) hooks.report(report);
       }
-      if (hooks.sample && options.sample_every > 0 && due(options.sample_every))
-        for (std::size_t index = 0; index < options.prompts.size(); ++index)
-          hooks.sample(continued(options.prompts[index], nn::derived_seed(options.seed, index)));
+      if (options.sample_every > 0 && due(options.sample_every)) continue_prompts(hooks);
       if (hooks.improved && progress_.best != best) hooks.improved();
-      const bool late = options.checkpoint_minutes > 0 && seconds_since(saved) >= 60 * options.checkpoint_minutes;
-      if (due(options.checkpoint_every) || late) checkpoint();
+      if (due(options.checkpoint_every) || wants_checkpoint_) checkpoint();
     }
   } catch (const NonFiniteLoss& error) {
     problem_ = error.what();
@@ -443,62 +450,16 @@ TrainingStatus TrainingRun::train(const TrainingHooks& hooks) {
   return TrainingStatus::finished;
 }
 
-ContinuedText TrainingRun::continued(const std::string& prompt, std::uint64_t seed) {
+void TrainingRun::continue_prompts(const TrainingHooks& hooks) {
+  if (!hooks.sample && divided_->empty()) return;
   const torch::NoGradGuard no_grad;
   const WeightAverage::InModel averaged(average_.get());
-  return {progress_.steps_done, prompt, task_->continued(*model_, prompt, seed)};
-}
-
-TrainingOptions unwatched(TrainingOptions training) {
-  training.spike_deviations = 0;
-  training.parallel_context = training.parallel_tensor = 1;
-  return training;
-}
-
-double measure_steps_per_second(const ModelOptions& model, const TrainingOptions& training,
-                                std::shared_ptr<const Task> task, double seconds) {
-  const std::int64_t first = task->phases().back().first_step;
-  TrainingOptions options = unwatched(training);
-  options.steps = std::max(options.steps, first + 1);
-  TrainingRun run(model, options, std::move(task));
-  run.skip_to(first);
-  run.step();  // allocates and touches every page
-  const auto start = Clock::now();
-  do {
-    run.step();
-  } while (run.steps_done() < first + 3 || seconds_since(start) < seconds);
-  return static_cast<double>(run.steps_done() - first - 1) / seconds_since(start);
-}
-
-// The least of a few steps, which other load on the machine disturbs less than their mean.
-static double seconds_of_step(const ModelOptions& model, const TrainingOptions& training,
-                              const std::shared_ptr<const Task>& task) {
-  constexpr double limit = 0.25;
-  TrainingRun run(model, unwatched(training), task);
-  run.step();  // allocates and touches every page
-  double least = std::numeric_limits<double>::infinity();
-  const auto start = Clock::now();
-  do {
-    const auto before = Clock::now();
-    run.step();
-    least = std::min(least, seconds_since(before));
-  } while (run.steps_done() < 6 && seconds_since(start) < limit);
-  return least;
-}
-
-double cost_of_precision(const ModelOptions& model, const TrainingOptions& training,
-                         const std::shared_ptr<const Task>& task) {
-  TrainingOptions standard = training;
-  standard.precision = TrainingOptions().precision;
-  if (training.precision == standard.precision || !device_of(training).is_cpu()) return 1;
-  return seconds_of_step(model, training, task) / seconds_of_step(model, standard, task);
-}
-
-std::string precision_note(const std::string& precision, double cost) {
-  constexpr double noise = 1.1;
-  if (cost < noise) return "";
-  return fmt::format("training.precision: steps in {} take {:.1f} times as long as in {} here, measured on a few",
-                     precision, cost, TrainingOptions().precision);
+  const DividedWeights::WholeInModel whole(*divided_, *model_, "weights that continue a prompt");
+  if (!hooks.sample) return;
+  const std::vector<std::string>& prompts = config_.training.prompts;
+  for (std::size_t index = 0; index < prompts.size(); ++index)
+    hooks.sample({progress_.steps_done, prompts[index],
+                  task_->continued(*model_, prompts[index], nn::derived_seed(config_.training.seed, index))});
 }
 
 }  // namespace cogwheel::runs

@@ -31,6 +31,7 @@ class Ranks;
 namespace cogwheel::runs {
 
 class BatchPrefetcher;
+class DividedWeights;
 class GradientExchange;
 class GradientSum;
 class SharedSlices;
@@ -100,18 +101,20 @@ class TrainingRun {
   RunConfig configuration() const;
 
   // Writes weights, moments, step and losses into one safetensors file, replaced atomically. Throws NonFiniteLoss, and
-  // leaves the file unchanged, where a weight is not finite.
+  // leaves the file unchanged, where a weight is not finite. Where ranks share heads, all but the first, which writes,
+  // call `help_to_save` at the same time; but not between `load` and `take_from_first`.
   void save(const std::filesystem::path& path) const;
+  void help_to_save() const;
   // Throws Error where the file is damaged or of another configuration. Returns one sentence for each difference from
   // the machine that saved it (instruction set, threads): from there on the bits may differ. `may_differ`: keys of the
-  // configuration that were changed since. Needs no memory beside the run's.
+  // configuration that were changed since. Needs no memory beside the run's. Of several ranks the first one loads.
   std::vector<std::string> load(const std::filesystem::path& path, const std::set<std::string>& may_differ = {});
 
   const distributed::Ranks& ranks() const { return *ranks_; }
   // Collective. Throws UsageError that names what is not the same on all ranks, of what the bits depend on: the
   // configuration, the data, the machine, the build.
   void expect_alike() const;
-  // Collective. The whole state becomes that of the first rank.
+  // Collective. The state becomes that of the first rank, of which each takes its share where ranks share heads.
   void take_from_first();
 
   // Why `train` returned non_finite or spike.
@@ -156,8 +159,17 @@ class TrainingRun {
   static Progress progress_from(const nlohmann::json& state, SpikeWatch& watch, const TrainingOptions& training,
                                 const std::filesystem::path& path);
 
-  // By the names that a checkpoint has for them, after so many steps: what begins to learn later has no moments yet.
-  std::vector<std::pair<std::string, at::Tensor>> saved_tensors(std::int64_t steps) const;
+  // A tensor of a checkpoint, or this rank's share of it.
+  struct SavedTensor {
+    std::string name, parameter;
+    at::Tensor value;
+  };
+  // In the order of names, after so many steps: what begins to learn later has no moments yet.
+  std::vector<SavedTensor> saved_tensors(std::int64_t steps) const;
+  // Of all ranks' shares, or, where a checkpoint was loaded that the others do not have yet, from there.
+  at::Tensor whole(const SavedTensor& saved) const;
+  // Collective: whether all weights of all ranks are. Throws NonFiniteLoss.
+  void expect_finite_weights(const std::vector<SavedTensor>& tensors) const;
   // The first place from there on that is not left out.
   DataPlace next_place(DataPlace from) const;
   DataPlace after(const DataPlace& place) const;
@@ -172,6 +184,8 @@ class TrainingRun {
   // where it was stopped; their gradients are summed.
   std::vector<double> losses_of_slices(const Batch& batch, const std::atomic<bool>* stop, GradientSum& sum,
                                        GradientExchange& exchange);
+  // Collective, where it continues on any rank: of the averaged weights, or nothing where none asks for it.
+  void continue_prompts(const TrainingHooks& hooks);
   // How many neighbouring ranks share the slices of this one, how many slices those are, and the first.
   std::int64_t ranks_of_slice() const;
   std::int64_t slices_of_a_rank() const;
@@ -180,14 +194,15 @@ class TrainingRun {
   double sum_of_shared(double own) const;
   bool is_measured_step() const;
   StepReport make_report();
-  ContinuedText continued(const std::string& prompt, std::uint64_t seed);
   void evaluate(StepReport& report);
   MeasuredValues measured(EvaluationPart part, nn::StatisticsOfHeads* heads = nullptr);
 
   std::shared_ptr<const Task> task_;
   const distributed::Ranks* ranks_;
   std::shared_ptr<const SharedSlices> shared_;  // null: each rank has slices of its own
-  RunConfig config_;                            // completed by the task
+  std::unique_ptr<DividedWeights> divided_;
+  std::optional<std::filesystem::path> loaded_;  // a checkpoint that other ranks do not have yet
+  RunConfig config_;                             // completed by the task
   // Behind pointers, so that this header needs none of libtorch's, which take ten times as long to compile.
   std::shared_ptr<torch::nn::Module> model_;
   std::unique_ptr<BatchPrefetcher> prefetcher_;  // null: of a model on the CPU, which has nothing to wait for
@@ -197,26 +212,11 @@ class TrainingRun {
   std::unique_ptr<WeightAverage> average_;  // null: none
   SpikeWatch watch_;
   Progress progress_;
-  double slices_seconds_ = 0;                                                     // in this process
-  double update_over_weight_ = 0;                                                 // of the last step that was measured
+  bool wants_checkpoint_ = false;  // by this rank's clock, and after a step by the first one's
+  double slices_seconds_ = 0;      // in this process
+  double update_over_weight_ = 0;  // of the last step that was measured
   mutable std::optional<std::map<std::string, std::string>> tokenizer_metadata_;  // once one was saved
   std::string problem_;
 };
-
-// The same without a look for spikes, and for one rank: of a run whose steps are only timed.
-TrainingOptions unwatched(TrainingOptions training);
-
-// Training steps per second of this model on this machine, of the last phase of the task, from as many steps as fit
-// into `seconds`, at least two, after one to warm up. The trained model is discarded.
-double measure_steps_per_second(const ModelOptions& model, const TrainingOptions& training,
-                                std::shared_ptr<const Task> task, double seconds = 2.0);
-
-// How many times as long a step takes in the precision that is asked for as in the default one: of two steps of each,
-// of up to six where they take little time; one model at a time. 1 for the default one, and elsewhere than on the CPU,
-// where nothing is measured.
-double cost_of_precision(const ModelOptions& model, const TrainingOptions& training,
-                         const std::shared_ptr<const Task>& task);
-// In one line, what the user should know of such a cost; empty: nothing.
-std::string precision_note(const std::string& precision, double cost);
 
 }  // namespace cogwheel::runs

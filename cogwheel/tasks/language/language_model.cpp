@@ -12,8 +12,11 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/shape_text.h"
+#include "cogwheel/nn/losses/divided_head_loss.h"
 #include "cogwheel/nn/losses/token_loss.h"
 #include "cogwheel/nn/packed_sequences.h"
+#include "cogwheel/nn/ranks/divided_embedding.h"
+#include "cogwheel/nn/ranks/divided_linear.h"
 #include "cogwheel/nn/ranks/shared_pass.h"
 #include "cogwheel/nn/states/key_value_state.h"
 #include "cogwheel/nn/weights/matrix_product.h"
@@ -81,8 +84,11 @@ at::Tensor LanguageModelImpl::embed(const at::Tensor& tokens, const nn::ForwardC
   if (tokens.dim() != 2 || (!context.cu_seqlens && tokens.size(1) > room))
     throw UsageError(expected_got("language model: tokens", "[batch, up to " + std::to_string(room) + "]",
                                   shape_text(tokens.sizes())));
-  const at::Tensor embedded = context.hooked(
-      nn::HookPlace::embedding, nn::embedded_rows(token_embedding_, nn::to_device(tokens, token_embedding_.device())));
+  const at::Tensor read = nn::to_device(tokens, token_embedding_.device());
+  const at::Tensor embedded =
+      context.hooked(nn::HookPlace::embedding, has_share_of_vocabulary()
+                                                   ? nn::embedded_rows_of_ranks(token_embedding_, read, *context.heads)
+                                                   : nn::embedded_rows(token_embedding_, read));
   if (!position_embedding_.defined()) return embedded;
   const at::Tensor places =
       context.positions.defined()
@@ -238,14 +244,27 @@ LanguageModelImpl::TargetRows LanguageModelImpl::target_rows(const at::Tensor& t
   return {read.index_select(0, nn::to_device(counted, device)), nn::to_device(told.index_select(0, counted), device)};
 }
 
+std::vector<nn::DividedParameter> LanguageModelImpl::divided_parameters() const {
+  std::vector<nn::DividedParameter> divided{{token_embedding_, 0, {options_.vocabulary}}};
+  if (head_)
+    for (nn::DividedParameter& each : nn::divided_outputs(*head_, {options_.vocabulary}))
+      divided.push_back(std::move(each));
+  for (const nn::TransformerBlock& layer : layers_)
+    for (nn::DividedParameter& each : layer->divided_parameters()) divided.push_back(std::move(each));
+  return divided;
+}
+
 at::Tensor LanguageModelImpl::loss(const at::Tensor& tokens, const at::Tensor& targets,
                                    const nn::ForwardContext& context) {
   if (context.hooks != nullptr && context.hooks->wants(nn::HookPlace::logits, -1))
     return at::cross_entropy_loss(forward(tokens, context).flatten(0, 1),
                                   nn::to_device(targets.flatten(), token_embedding_.device()));
   TargetRows rows = target_rows(tokens, targets, context);
+  if (rows.targets.numel() == 0) return rows.states.sum() * 0;
+  if (has_share_of_vocabulary())
+    return nn::divided_head_loss(rows.states, unembedding(), unembedding_bias(), rows.targets, *context.heads);
   double share = 1;
-  if (context.heads != nullptr && rows.targets.numel() > 0) {  // what the head makes is shared row by row
+  if (context.heads != nullptr) {  // of a whole head what it makes is shared row by row
     const std::int64_t all = rows.targets.numel(), rank = context.heads->rank(), ranks = context.heads->count(),
                        first = all * rank / ranks, own = all * (rank + 1) / ranks - first;
     rows = {rows.states.narrow(0, first, own), rows.targets.narrow(0, first, own)};

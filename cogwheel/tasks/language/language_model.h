@@ -21,7 +21,7 @@ namespace cogwheel::tasks::language {
 // The options of a layer, counted from 0. `options` must be checked.
 nn::TransformerBlockOptions layer_options(const LanguageModelOptions& options, std::int64_t layer);
 
-class LanguageModelImpl : public torch::nn::Module {
+class LanguageModelImpl : public torch::nn::Module, public nn::DividesParameters {
  public:
   // Weights stay uninitialised until `initialize` or a checkpoint fills them.
   explicit LanguageModelImpl(const LanguageModelOptions& options);
@@ -75,6 +75,9 @@ class LanguageModelImpl : public torch::nn::Module {
   // (ForwardContext::heads), this one's part of it.
   at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets, const nn::ForwardContext& context = {});
 
+  // Those of the layers, and the rows of tokens in embedding and head.
+  std::vector<nn::DividedParameter> divided_parameters() const override;
+
   const LanguageModelOptions& options() const { return options_; }
   const std::vector<nn::TransformerBlock>& layers() const { return layers_; }
   const at::Tensor& token_embedding() const { return token_embedding_; }                        // [vocabulary, width]
@@ -86,6 +89,8 @@ class LanguageModelImpl : public torch::nn::Module {
   at::Tensor pass(const at::Tensor& tokens, const nn::ForwardContext& context, bool last_only);
   nn::ForwardContext resolved(const at::Tensor& tokens, const nn::ForwardContext& context) const;
   at::Tensor embed(const at::Tensor& tokens, const nn::ForwardContext& context);
+  // Whether the model has the rows of some tokens alone, of ranks that share it.
+  bool has_share_of_vocabulary() const { return token_embedding_.size(0) < options_.vocabulary; }
   nn::ResidualStream stream(const at::Tensor& tokens, const nn::ForwardContext& context);
   nn::ResidualStream stream_from(std::int64_t layer, const at::Tensor& stream, const nn::ForwardContext& context);
   at::Tensor head_input(const nn::ResidualStream& stream, const nn::ForwardContext& context);

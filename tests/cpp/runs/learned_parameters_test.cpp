@@ -8,6 +8,7 @@
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/runs/training/metrics.h"
 #include "cogwheel/runs/training/optimizer.h"
+#include "cogwheel/runs/training/step_times.h"
 #include "runs/decorated_task.h"
 #include "runs/tiny_run.h"
 #include "support/usage_error_of.h"

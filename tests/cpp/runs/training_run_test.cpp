@@ -18,6 +18,7 @@
 #include "cogwheel/runs/inspection.h"
 #include "cogwheel/runs/task_entry.h"
 #include "cogwheel/runs/training/metrics.h"
+#include "cogwheel/runs/training/step_times.h"
 #include "cogwheel/runs/weights.h"
 #include "cogwheel/tasks/language/language_model.h"
 #include "cogwheel/tasks/language/windows.h"
