@@ -105,7 +105,8 @@ void say_how_data_are_taken(const runs::Task& task) {
 
 void say_what_precision_costs(runs::RunConfig config, const std::shared_ptr<const runs::Task>& task) {
   constexpr std::int64_t few = 100;  // what would not pay for being measured, which takes four steps at least
-  if (config.training.steps < few) return;
+  // Ranks that share a slice may be those of a model that one alone is too small for.
+  if (config.training.steps < few || config.training.parallel_context * config.training.parallel_tensor > 1) return;
   config.training.learning_rate = config.training.final_learning_rate = 1e-9;  // nothing diverges
   const double cost = runs::cost_of_precision(config.model, config.training, task);
   if (const std::string note = runs::precision_note(config.training.precision, cost); !note.empty())

@@ -201,7 +201,7 @@ void for_each_in_parallel(std::size_t count, const std::function<void(std::size_
 }  // namespace
 
 std::string sha256(const std::vector<TensorToWrite>& tensors, const std::map<std::string, std::string>& metadata,
-                   AtATime made) {
+                   HashedBy threads) {
   std::vector<Digest> digests;
   for (const TensorToWrite& each : tensors) digests.push_back({each.name, type_name(each.type), each.shape, {}});
   const auto hash = [&](std::size_t index) {
@@ -209,7 +209,7 @@ std::string sha256(const std::vector<TensorToWrite>& tensors, const std::map<std
     digests[index].sha256 =
         cogwheel::sha256(std::string_view(static_cast<const char*>(numbers.const_data_ptr()), numbers.nbytes()));
   };
-  if (made == AtATime::several)
+  if (threads == HashedBy::all_threads)
     for_each_in_parallel(tensors.size(), hash);
   else
     for (std::size_t index = 0; index < tensors.size(); ++index) hash(index);
@@ -217,7 +217,7 @@ std::string sha256(const std::vector<TensorToWrite>& tensors, const std::map<std
 }
 
 std::string sha256(const SafeTensors& contents) {
-  return sha256(tensors_of(contents), contents.metadata, AtATime::several);
+  return sha256(tensors_of(contents), contents.metadata, HashedBy::all_threads);
 }
 
 std::string SafeTensorsFile::sha256(const std::function<void(const Entry&, const at::Tensor&)>& look) const {

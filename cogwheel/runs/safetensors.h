@@ -30,7 +30,7 @@ struct TensorToWrite {
   std::string name;
   at::ScalarType type;
   std::vector<std::int64_t> shape;
-  std::function<at::Tensor()> numbers;  // of this type, as many as the shape says
+  std::function<at::Tensor()> numbers;  // of this type, as many as the shape says; asked for once by each function
 
   std::uint64_t bytes() const;
 };
@@ -44,11 +44,11 @@ void save_safetensors(const SafeTensors& contents, const std::filesystem::path& 
 // Throws what opening a SafeTensorsFile throws. Only a hash can tell whether the bits are those that were written.
 SafeTensors load_safetensors(const std::filesystem::path& path);
 
-// The hash of every name, type, shape and number and of the metadata, except its entry "sha256". Tensors are made by
-// one thread in their order, or by `several` at once.
-enum class AtATime { one, several };
+// The hash of every name, type, shape and number and of the metadata, except its entry "sha256". By one thread
+// tensors are made in their order.
+enum class HashedBy { one_thread, all_threads };
 std::string sha256(const std::vector<TensorToWrite>& tensors, const std::map<std::string, std::string>& metadata,
-                   AtATime made);
+                   HashedBy threads);
 std::string sha256(const SafeTensors& contents);
 
 // A file whose tensors are read one by one, so that they need not all be there at once.

@@ -91,6 +91,13 @@ double share_of_weights(const Layout& layout, const StepFacts& facts) {
   return 1 - real(divided_weights(layout, facts)) / real(facts.alone.weights) * (1 - 1 / real(layout.tensor));
 }
 
+// Bytes of gradients that all ranks add: none where each has all weights.
+std::int64_t learned_by_all(const Layout& layout, const StepFacts& facts) {
+  if (layout.tensor == 1) return 0;
+  const double whole = 1 - real(divided_weights(layout, facts)) / real(facts.alone.weights);
+  return static_cast<std::int64_t>(std::llround(real(facts.learned) * whole));
+}
+
 std::vector<MemoryPart> memory_of(const Layout& layout, const StepFacts& facts) {
   const std::int64_t slices = facts.slices / layout.data;
   const auto share = [weights = share_of_weights(layout, facts)](std::int64_t bytes) {
@@ -103,8 +110,9 @@ std::vector<MemoryPart> memory_of(const Layout& layout, const StepFacts& facts) 
                        .gradients = share(slices > 1 ? gradient_buffers(slices) * facts.learned : of.gradients),
                        .activations = shared_activations(of.activations, layout, facts),
                        .logits = part(of.logits, layout.tensor * layout.context)};
-  const std::int64_t exchanged =
-      layout.copies() > 1 ? exchange_buffers(share(facts.learned), layout.copies()) : std::int64_t{0};
+  const std::int64_t of_all = learned_by_all(layout, facts), of_share = share(facts.learned) - of_all;
+  const std::int64_t exchanged = (layout.copies() > 1 ? exchange_buffers(of_share, layout.copies()) : std::int64_t{0}) +
+                                 (of_all > 0 ? exchange_buffers(of_all, layout.ranks()) : std::int64_t{0});
   std::vector<MemoryPart> parts;
   const auto add = [&](const char* name, std::string reason, std::int64_t bytes) {
     if (bytes > 0) parts.push_back({name, std::move(reason), bytes});
@@ -265,10 +273,8 @@ LayoutCost layout_cost(const Layout& layout, const StepFacts& facts, const Netwo
   cost.computation =
       slices * of_slice + facts.rest_seconds * share / real(layout.divides_moments ? layout.copies() : 1);
   // What is not divided all ranks add, and the shares of the rest those that have the same.
-  const double of_all = layout.tensor == 1 ? 0
-                                           : real(facts.learned) *
-                                                 (1 - real(divided_weights(layout, facts)) / real(facts.alone.weights)),
-               of_share = real(facts.learned) * share - of_all, backward = backward_share * of_slice;
+  const double of_all = real(learned_by_all(layout, facts)), of_share = real(facts.learned) * share - of_all,
+               backward = backward_share * of_slice;
   // Losses are gathered first: their number, then they.
   cost.communication = 2 * seconds_of_gather(all, network) + exposed_seconds(of_share, backward, copies, network) +
                        (of_all > 0 ? exposed_seconds(of_all, backward, all, network) : 0) +

@@ -123,7 +123,8 @@ RunConfig TrainingRun::configuration() const { return config_; }
 void TrainingRun::expect_finite_weights(const std::vector<SavedTensor>& tensors) const {
   std::string strange;
   for (const SavedTensor& each : tensors)
-    if (each.name.starts_with(weight_prefix) && !each.value.isfinite().all().item<bool>()) strange = each.parameter;
+    if (strange.empty() && each.name.starts_with(weight_prefix) && !each.value.isfinite().all().item<bool>())
+      strange = each.parameter;
   if (!loaded_ && divided_->sum(strange.empty() ? 0 : 1, "whether weights are finite") > 0 && strange.empty())
     strange = "another rank's share of the weights";
   if (!strange.empty())
@@ -154,7 +155,7 @@ void TrainingRun::save(const std::filesystem::path& path) const {
   if (!tokenizer_metadata_) tokenizer_metadata_ = tokenizer_metadata(task_->assets());
   metadata.insert(tokenizer_metadata_->begin(), tokenizer_metadata_->end());
   // Ranks come to the tensors in one order.
-  metadata["sha256"] = sha256(tensors, metadata, divided_->empty() ? AtATime::several : AtATime::one);
+  metadata["sha256"] = sha256(tensors, metadata, divided_->empty() ? HashedBy::all_threads : HashedBy::one_thread);
   AtomicFile file(path);
   write_safetensors(file, tensors, metadata);
   file.commit();

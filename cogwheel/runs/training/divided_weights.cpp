@@ -89,7 +89,8 @@ double DividedWeights::sum(double own, const std::string& what) const {
 }
 
 DividedWeights::WholeInModel::WholeInModel(const DividedWeights& weights, torch::nn::Module& model,
-                                           const std::string& what) {
+                                           const std::string& what)
+    : WholeInModel() {  // what it has changed is undone where an exchange fails
   if (weights.empty()) return;
   const torch::NoGradGuard no_grad;
   for (const auto& parameter : model.named_parameters()) {

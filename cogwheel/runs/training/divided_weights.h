@@ -26,8 +26,8 @@ namespace cogwheel::runs {
 
 class DividedWeights {
  public:
-  // Of `ranks`, this one: the parameters that the model divides become shares (nn/ranks/divided_parameter.h). Of one
-  // rank nothing changes, and below there is nothing to ask of anyone.
+  // Of `ranks`, this one: the parameters that the model divides become shares (nn/ranks/divided_parameter.h). With one
+  // rank nothing is divided, and nothing below exchanges anything.
   DividedWeights(torch::nn::Module& model, std::int64_t rank, std::int64_t ranks);
 
   // The ranks that have the other shares. Makes them where it is first called, which is collective.
@@ -57,6 +57,7 @@ class DividedWeights {
     WholeInModel& operator=(const WholeInModel&) = delete;
 
    private:
+    WholeInModel() = default;
     std::vector<std::pair<at::Tensor, at::Tensor>> parameters_and_shares_;
   };
 

@@ -30,7 +30,8 @@ class Optimizer {
   // `hidden`: the names of those that Muon takes; `first_steps`: of those that begin to learn later, the first step,
   // counted from 0, that changes them. Until then they need no gradient, and their moments count from there.
   // `scaling`: of rates, of which none are of hidden matrices under Muon. `divided`, which outlives it: of which of the
-  // parameters this rank has a share alone; then what changes or measures parameters is collective. Null: of none.
+  // parameters this rank has a share alone; `clip_gradients`, `step` and `measured_step` are then collective. Null: of
+  // none.
   Optimizer(const std::vector<std::pair<std::string, at::Tensor>>& parameters, const TrainingOptions& options,
             const std::set<std::string>& hidden = {}, const std::map<std::string, std::int64_t>& first_steps = {},
             const WidthScaling& scaling = {}, const DividedWeights* divided = nullptr);

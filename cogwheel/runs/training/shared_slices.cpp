@@ -71,10 +71,10 @@ const SharedSlices::Groups& SharedSlices::groups() const {
   const std::int64_t texts = ranks_of_text_, heads = ranks_of_heads_;
   auto made = std::make_unique<Groups>();
   made->all = ranks_.of(texts * heads, 1);
-  made->of_heads = ranks_.of(heads, 1);
+  made->of_heads = texts == 1 ? made->all : ranks_.of(heads, 1);
   made->same_heads = ranks_.of(ranks_.count() / heads, heads);
   if (heads > 1) made->heads = std::make_unique<HeadsOfRanks>(made->of_heads);
-  if (texts > 1) made->texts = std::make_unique<TextsOfRanks>(ranks_.of(texts, heads));
+  if (texts > 1) made->texts = std::make_unique<TextsOfRanks>(heads == 1 ? made->all : ranks_.of(texts, heads));
   groups_ = std::move(made);
   return *groups_;
 }

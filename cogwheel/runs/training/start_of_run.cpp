@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "cogwheel/core/error.h"
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/safetensors.h"
 #include "cogwheel/runs/training/training_run.h"
@@ -13,6 +14,9 @@
 namespace cogwheel::runs {
 
 void save_start(const TrainingRun& run, std::int64_t batches, const std::filesystem::path& path) {
+  if (run.options().parallel_tensor > 1)
+    throw UsageError(expected_got("--save", "parallel.tensor of 1, with which a rank has whole weights",
+                                  std::to_string(run.options().parallel_tensor)));
   SafeTensors contents;
   for (const auto& parameter : run.model()->named_parameters())
     contents.tensors[weight_prefix + parameter.key()] = parameter.value().detach();

@@ -41,9 +41,8 @@ namespace {
 // The system would grant more memory than it has, and kill this process or another when the memory is used.
 void expect_memory(std::int64_t parameters, const TrainingOptions& training) {
   // Weight, gradient and two moments; the average of weights is a fifth. Ranks that share heads divide most of them,
-  // after one has made the weights.
-  const double each = training.ema > 0 ? 5 : 4,
-               held = std::max(1.0, each / static_cast<double>(training.parallel_tensor));
+  // but have the whole weights at the start and in evaluations, in the place of gradients.
+  const double each = training.ema > 0 ? 5 : 4, held = 1 + (each - 1) / static_cast<double>(training.parallel_tensor);
   const double needed = held * sizeof(float) * static_cast<double>(parameters);
   const auto there = static_cast<double>(physical_memory_bytes());
   const auto gibibytes = [](double bytes) { return std::to_string(std::llround(bytes / (1 << 30))) + " GiB"; };
@@ -103,6 +102,13 @@ struct StepOfRank {
     return {numbers.at(0) != 0, numbers.at(1) != 0, numbers.at(2), {numbers.begin() + 3, numbers.end()}};
   }
 };
+
+// For who uses the model elsewhere than in steps: the whole parameters have the room of gradients.
+DividedWeights::WholeInModel whole_weights(const DividedWeights& divided, torch::nn::Module& model,
+                                           Optimizer& optimizer, const std::string& what) {
+  if (!divided.empty()) optimizer.zero_gradients();
+  return {divided, model, what};
+}
 
 void expect_finite(double value, std::string_view what, std::int64_t step) {
   if (!std::isfinite(value))
@@ -354,8 +360,7 @@ MeasuredValues TrainingRun::measured(EvaluationPart part, nn::StatisticsOfHeads*
   const auto start = WallClock::now();
   const torch::NoGradGuard no_grad;
   const WeightAverage::InModel averaged(average_.get());
-  if (!divided_->empty()) optimizer_->zero_gradients();  // room for the whole weights
-  const DividedWeights::WholeInModel whole(*divided_, *model_, "weights that are measured");
+  const auto whole = whole_weights(*divided_, *model_, *optimizer_, "weights that are measured");
   const PartsOfRanks shared(*ranks_);
   MeasuredValues values = task_->evaluate(*model_, config_.training, part, heads);
   progress_.evaluation_seconds += seconds_since(start);
@@ -370,7 +375,7 @@ MeasuredValues TrainingRun::measured(EvaluationPart part, nn::StatisticsOfHeads*
 
 Inspection TrainingRun::inspect(std::uint64_t seed) {
   const WeightAverage::InModel averaged(average_.get());
-  const DividedWeights::WholeInModel whole(*divided_, *model_, "weights that are inspected");
+  const auto whole = whole_weights(*divided_, *model_, *optimizer_, "weights that are inspected");
   return task_->inspect(*model_, seed, nullptr);
 }
 
@@ -416,13 +421,16 @@ TrainingStatus TrainingRun::train(const TrainingHooks& hooks) {
   const TrainingOptions& options = config_.training;
   const auto due = [&](std::int64_t every) { return is_due(options, every, progress_.steps_done); };
   auto saved = WallClock::now();
+  const auto is_late = [&] {
+    return options.checkpoint_minutes > 0 && seconds_since(saved) >= 60 * options.checkpoint_minutes;
+  };
   const auto checkpoint = [&] {
     if (hooks.checkpoint) hooks.checkpoint();
     saved = WallClock::now();
   };
   try {
     while (progress_.steps_done < options.steps) {
-      wants_checkpoint_ = options.checkpoint_minutes > 0 && seconds_since(saved) >= 60 * options.checkpoint_minutes;
+      wants_checkpoint_ = is_late();
       // Several ranks stop together, where they next exchange what they have.
       const bool asked = ranks_->count() == 1 && hooks.stop != nullptr && hooks.stop->load();
       if (asked || !step(hooks.stop)) {
@@ -438,7 +446,8 @@ TrainingStatus TrainingRun::train(const TrainingHooks& hooks) {
       }
       if (options.sample_every > 0 && due(options.sample_every)) continue_prompts(hooks);
       if (hooks.improved && progress_.best != best) hooks.improved();
-      if (due(options.checkpoint_every) || wants_checkpoint_) checkpoint();
+      // Of ranks that save together, the first one's clock before the step.
+      if (due(options.checkpoint_every) || (divided_->empty() ? is_late() : wants_checkpoint_)) checkpoint();
     }
   } catch (const NonFiniteLoss& error) {
     problem_ = error.what();
@@ -454,7 +463,7 @@ void TrainingRun::continue_prompts(const TrainingHooks& hooks) {
   if (!hooks.sample && divided_->empty()) return;
   const torch::NoGradGuard no_grad;
   const WeightAverage::InModel averaged(average_.get());
-  const DividedWeights::WholeInModel whole(*divided_, *model_, "weights that continue a prompt");
+  const auto whole = whole_weights(*divided_, *model_, *optimizer_, "weights that continue a prompt");
   if (!hooks.sample) return;
   const std::vector<std::string>& prompts = config_.training.prompts;
   for (std::size_t index = 0; index < prompts.size(); ++index)

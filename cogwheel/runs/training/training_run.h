@@ -95,26 +95,30 @@ class TrainingRun {
   double step();
   // Collective. Measures over everything that the task evaluates; always in float32 and without dropout.
   MeasuredValues measure();
-  // What a report shows of the model. Measures and this are of the averaged weights, where options().ema is not 0.
+  // Collective. What a report shows of the model. Measures and this are of the averaged weights, where options().ema is
+  // not 0.
   Inspection inspect(std::uint64_t seed);
   // The part of the configuration that decides the results: all but names and paths.
   RunConfig configuration() const;
 
   // Writes weights, moments, step and losses into one safetensors file, replaced atomically. Throws NonFiniteLoss, and
-  // leaves the file unchanged, where a weight is not finite. Where ranks share heads, all but the first, which writes,
-  // call `help_to_save` at the same time; but not between `load` and `take_from_first`.
+  // leaves the file unchanged, where a weight is not finite. Where ranks share heads, the first one writes while all
+  // others call `help_to_save`, from which it has their shares; between `load` and `take_from_first` it writes alone,
+  // from what was loaded.
   void save(const std::filesystem::path& path) const;
   void help_to_save() const;
   // Throws Error where the file is damaged or of another configuration. Returns one sentence for each difference from
   // the machine that saved it (instruction set, threads): from there on the bits may differ. `may_differ`: keys of the
-  // configuration that were changed since. Needs no memory beside the run's. Of several ranks the first one loads.
+  // configuration that were changed since. Needs memory for one tensor beside the run's. Of several ranks the first one
+  // loads.
   std::vector<std::string> load(const std::filesystem::path& path, const std::set<std::string>& may_differ = {});
 
   const distributed::Ranks& ranks() const { return *ranks_; }
   // Collective. Throws UsageError that names what is not the same on all ranks, of what the bits depend on: the
   // configuration, the data, the machine, the build.
   void expect_alike() const;
-  // Collective. The state becomes that of the first rank, of which each takes its share where ranks share heads.
+  // Collective. The state becomes that of the first rank. Where ranks share heads each takes its share of what was
+  // loaded; of a run that begins, what ranks have made from the seed is alike.
   void take_from_first();
 
   // Why `train` returned non_finite or spike.

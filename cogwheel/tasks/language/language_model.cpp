@@ -244,6 +244,13 @@ LanguageModelImpl::TargetRows LanguageModelImpl::target_rows(const at::Tensor& t
   return {read.index_select(0, nn::to_device(counted, device)), nn::to_device(told.index_select(0, counted), device)};
 }
 
+// Every parameter has a gradient, as on ranks that share the pass and have something to predict.
+at::Tensor LanguageModelImpl::no_loss(const at::Tensor& states) const {
+  at::Tensor sum = states.sum() + unembedding().sum();
+  if (unembedding_bias().defined()) sum = sum + unembedding_bias().sum();
+  return sum * 0;
+}
+
 std::vector<nn::DividedParameter> LanguageModelImpl::divided_parameters() const {
   std::vector<nn::DividedParameter> divided{{token_embedding_, 0, {options_.vocabulary}}};
   if (head_)
@@ -260,7 +267,7 @@ at::Tensor LanguageModelImpl::loss(const at::Tensor& tokens, const at::Tensor& t
     return at::cross_entropy_loss(forward(tokens, context).flatten(0, 1),
                                   nn::to_device(targets.flatten(), token_embedding_.device()));
   TargetRows rows = target_rows(tokens, targets, context);
-  if (rows.targets.numel() == 0) return rows.states.sum() * 0;
+  if (rows.targets.numel() == 0) return no_loss(rows.states);
   if (has_share_of_vocabulary())
     return nn::divided_head_loss(rows.states, unembedding(), unembedding_bias(), rows.targets, *context.heads);
   double share = 1;
@@ -270,7 +277,7 @@ at::Tensor LanguageModelImpl::loss(const at::Tensor& tokens, const at::Tensor& t
     rows = {rows.states.narrow(0, first, own), rows.targets.narrow(0, first, own)};
     share = static_cast<double>(own) / static_cast<double>(all);
   }
-  if (rows.targets.numel() == 0) return rows.states.sum() * 0;
+  if (rows.targets.numel() == 0) return no_loss(rows.states);
   const at::Tensor loss = nn::head_loss(rows.states, unembedding(), unembedding_bias(), rows.targets);
   return share == 1 ? loss : loss * share;
 }

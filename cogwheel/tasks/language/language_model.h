@@ -95,6 +95,7 @@ class LanguageModelImpl : public torch::nn::Module, public nn::DividesParameters
   nn::ResidualStream stream_from(std::int64_t layer, const at::Tensor& stream, const nn::ForwardContext& context);
   at::Tensor head_input(const nn::ResidualStream& stream, const nn::ForwardContext& context);
   at::Tensor logits(const nn::ResidualStream& stream, const nn::ForwardContext& context);
+  at::Tensor no_loss(const at::Tensor& states) const;  // of states without targets
 
   LanguageModelOptions options_;
   at::Tensor token_embedding_;     // [vocabulary, width]

@@ -152,7 +152,7 @@ TEST(LayoutCost, OfTensorsLeavesWholeWhatTheyDoNotDivide) {
   EXPECT_EQ(part(layout_cost({.tensor = 4}, uneven, nodes_of_four()), "gradients"), 3 * 40 * megabyte);
   uneven.slices = 1;
   EXPECT_EQ(part(layout_cost({.tensor = 4}, uneven, nodes_of_four()), "whole weights of an evaluation"),
-            (80 - 36) * megabyte);
+            (80 - 36 - 20) * megabyte - 3 * (4 << 20));
 }
 
 TEST(LayoutCost, OfContextPassesKeysAndValuesAround) {
