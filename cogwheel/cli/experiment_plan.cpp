@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -15,6 +14,7 @@
 #include "cogwheel/cli/dry_run.h"
 #include "cogwheel/compare/comparison_job.h"
 #include "cogwheel/compare/work_queue.h"
+#include "cogwheel/core/process/wall_clock.h"
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/ops/support/executor.h"
 #include "cogwheel/pages/html.h"
@@ -170,9 +170,9 @@ PlannedExperiment plan_experiment(reproduce::TrainedExperiment experiment,
   std::optional<StudyTimes> studies;
   std::vector<std::string> fitted;
   if (budget.steps == 0) {
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = WallClock::now();
     studies = measure_studies(experiment, comparison, tasks);
-    budget.seconds -= std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    budget.seconds -= seconds_since(begin);
     fitted = fit_studies(experiment, *studies, budget.seconds * largest_share_of_studies);
     budget.seconds = std::max(1.0, budget.seconds - studies->seconds());
   }

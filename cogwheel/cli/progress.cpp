@@ -9,6 +9,7 @@
 
 #include "cogwheel/cli/closed_pipe.h"
 #include "cogwheel/cli/interrupt.h"
+#include "cogwheel/core/process/wall_clock.h"
 
 namespace cogwheel::cli {
 namespace {
@@ -68,7 +69,7 @@ ProgressWords Progress::describe(const runs::StepReport& report) const {
                       .speed = fmt::format("{} {}/s", count_text(report.tokens_per_second), counted_),
                       .left = {}};
   if (report.step > first_step_ && report.step < report.steps) {
-    const double spent = std::chrono::duration<double>(Clock::now() - first_time_).count();
+    const double spent = seconds_since(first_time_);
     words.left = fmt::format("{} left", duration_text(spent * static_cast<double>(report.steps - report.step) /
                                                       static_cast<double>(report.step - first_step_)));
   }
@@ -86,7 +87,7 @@ void Progress::show(const std::string& label, const runs::StepReport& report) {
   if (fresh) {
     label_ = label;
     first_step_ = report.step;
-    first_time_ = Clock::now();
+    first_time_ = WallClock::now();
     measured_.clear();
   }
   if (!report.measured.empty()) measured_ = fmt::format("{} {:.4f}", label_of_measure_, report.measured.front().value);
@@ -99,12 +100,12 @@ void Progress::show(const std::string& label, double share, ProgressWords words)
   const bool fresh = label != label_;
   if (fresh) {
     label_ = label;
-    first_time_ = Clock::now();
+    first_time_ = WallClock::now();
     first_share_ = share;
   }
   if (!is_due(fresh)) return;
   if (share > first_share_ && share < 1) {
-    const double spent = std::chrono::duration<double>(Clock::now() - first_time_).count();
+    const double spent = seconds_since(first_time_);
     words.left = fmt::format("{} left", duration_text(spent * (1 - share) / (share - first_share_)));
   }
   draw(label, share, words);
@@ -112,7 +113,7 @@ void Progress::show(const std::string& label, double share, ProgressWords words)
 
 bool Progress::is_due(bool always) {
   const auto pause = on_terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(10'000);
-  const auto now = Clock::now();
+  const auto now = WallClock::now();
   if (!always && now - last_time_ < pause) return false;
   last_time_ = now;
   return true;

@@ -1,9 +1,9 @@
 // Progress of training: on a terminal one bar that redraws itself, elsewhere an occasional plain line.
 #pragma once
-#include <chrono>
 #include <cstdio>
 #include <string>
 
+#include "cogwheel/core/process/wall_clock.h"
 #include "cogwheel/core/wording/count_text.h"
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/runs/training/step_report.h"
@@ -42,7 +42,6 @@ class Progress {
   void clear();
 
  private:
-  using Clock = std::chrono::steady_clock;
   ProgressWords describe(const runs::StepReport& report) const;
   bool is_due(bool always);
   void draw(const std::string& label, double share, const ProgressWords& words);
@@ -55,7 +54,7 @@ class Progress {
   std::string label_;
   std::int64_t first_step_ = 0;
   double first_share_ = 0;
-  Clock::time_point first_time_, last_time_;
+  WallClock::time_point first_time_, last_time_;
   std::string measured_;
 };
 

@@ -8,6 +8,7 @@
 #include "cogwheel/compare/plan/plan.h"
 #include "cogwheel/compare/record/verdict.h"
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/process/wall_clock.h"
 #include "cogwheel/core/wording/count_text.h"
 #include "cogwheel/core/wording/duration_text.h"
 #include "cogwheel/runs/run_folder.h"
@@ -90,7 +91,7 @@ void ComparisonJob::begin() {
 }
 
 void ComparisonJob::begin_runs() {
-  first_run_ = Clock::now();
+  first_run_ = WallClock::now();
   runs_to_do_ = comparison_.runs_to_do();
 }
 
@@ -173,7 +174,7 @@ void ComparisonJob::announce(const RunResult& result, std::int64_t done, std::in
                                                                     : std::string(8, ' ');
   text += fmt::format("  {:>8} {}/s", count_text(result.tokens_per_second), comparison_.task.counted);
   // From the runs of this invocation: the speed of the machine may differ from the estimate.
-  const double spent = std::chrono::duration<double>(Clock::now() - first_run_).count();
+  const double spent = seconds_since(first_run_);
   if (done < total)
     text += fmt::format("  about {} left in all",
                         duration_text(spent / static_cast<double>(done) * static_cast<double>(total - done)));
@@ -181,7 +182,7 @@ void ComparisonJob::announce(const RunResult& result, std::int64_t done, std::in
 }
 
 void ComparisonJob::write_results() {
-  comparison_.settings.wall_seconds = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
+  comparison_.settings.wall_seconds = seconds_before_ + seconds_since(start_);
   comparison_.summary = summarize(comparison_);
   comparison_.command = reproduce_command(comparison_);
   maker_.folder().write_results(comparison_);

@@ -1,6 +1,5 @@
 // Runs a comparison in its folder.
 #pragma once
-#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "cogwheel/compare/record/comparison.h"
 #include "cogwheel/compare/run_maker.h"
 #include "cogwheel/compare/work_queue.h"
+#include "cogwheel/core/process/wall_clock.h"
 
 namespace cogwheel::compare {
 
@@ -32,8 +32,6 @@ class ComparisonJob {
   const Comparison& comparison() const { return comparison_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   void begin();
   void begin_runs();
   void finish();
@@ -53,7 +51,7 @@ class ComparisonJob {
   Comparison comparison_;
   RunMaker maker_;
   std::int64_t runs_done_ = 0, runs_to_do_ = 0;  // of this invocation
-  Clock::time_point start_ = Clock::now(), first_run_ = start_;
+  WallClock::time_point start_ = WallClock::now(), first_run_ = start_;
   double seconds_before_ = 0;  // of earlier invocations
 };
 

@@ -4,10 +4,10 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <chrono>
 #include <cmath>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/core/process/wall_clock.h"
 #include "cogwheel/tasks/language/language_model.h"
 
 namespace cogwheel::serve {
@@ -60,7 +60,7 @@ std::shared_ptr<const ViewedPass> view_pass(const ViewedRun& run, const ViewedTe
                                             const interpret::HeadOutputs& own, const interpret::HeadOutputs& other) {
   const torch::NoGradGuard no_gradient;
   expect_place(run, nn::HookPlace::pattern, "heads with weights in every layer");
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = WallClock::now();
   const auto pass =
       std::make_shared<ViewedPass>(ViewedPass{.weights = HeadMaps(static_cast<std::int64_t>(text.tokens.size())),
                                               .value_lengths = {},
@@ -88,7 +88,7 @@ std::shared_ptr<const ViewedPass> view_pass(const ViewedRun& run, const ViewedTe
       pass->value_lengths.back().emplace_back(numbers_in(of_head).begin(), numbers_in(of_head).end());
     }
   }
-  pass->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  pass->seconds = seconds_since(begin);
   return pass;
 }
 

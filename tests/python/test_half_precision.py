@@ -18,6 +18,7 @@ from attention_cases import (
     reference_results,
     relative_norm,
 )
+from interpreted_kernels import INTERPRETED
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import cogwheel
@@ -40,8 +41,8 @@ def product_of_attention() -> str:
 
 
 def rounds_weights(dtype: torch.dtype) -> bool:
-    """Whether this process multiplies pairs of bfloat16, and so rounds weights before they meet values."""
-    return dtype == torch.bfloat16 and product_of_attention() != "widened"
+    """Whether this process rounds weights to the values' type before they meet: kernels for GPUs, and where it multiplies pairs of bfloat16."""
+    return INTERPRETED or (dtype == torch.bfloat16 and product_of_attention() != "widened")
 
 
 def torch_softmax_results(inputs: Inputs, *, causal: bool) -> dict[str, torch.Tensor]:

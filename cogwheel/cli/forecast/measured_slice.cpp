@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <vector>
 
 #include "cogwheel/core/process/memory.h"
+#include "cogwheel/core/process/wall_clock.h"
 #include "cogwheel/pages/html.h"
 #include "cogwheel/runs/forecast/step_memory.h"
 #include "cogwheel/runs/training/step_times.h"
@@ -46,10 +46,6 @@ MeasuredSlice measure_slices(const runs::RunConfig& config, const std::shared_pt
     measured.said = memory.bytes() + program;
   const bool resets = reset_peak_memory();
   runs::TrainingRun run(slice.model, runs::unwatched(slice.training), task);
-  using Clock = std::chrono::steady_clock;
-  const auto since = [](Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
   const std::vector<runs::Phase> phases = task->phases();
   std::int64_t end = config.training.steps;
   for (std::size_t left = phases.size(); left > 0; --left) {
@@ -59,19 +55,19 @@ MeasuredSlice measure_slices(const runs::RunConfig& config, const std::shared_pt
     run.step();  // allocates and touches every page
     if (measured.tokens == 0) measured.tokens = run.tokens();
     double fastest = std::numeric_limits<double>::infinity(), passes = fastest, rest = fastest;
-    const auto start = Clock::now();
+    const auto start = WallClock::now();
     std::int64_t steps = 0;
     do {
-      const auto before = Clock::now();
+      const auto before = WallClock::now();
       const double passes_before = run.slices_seconds();
       run.skip_to(first);
       run.step();
-      const double seconds = since(before), of_passes = run.slices_seconds() - passes_before;
+      const double seconds = seconds_since(before), of_passes = run.slices_seconds() - passes_before;
       fastest = std::min(fastest, seconds);
       passes = std::min(passes, of_passes);
       rest = std::min(rest, seconds - of_passes);
       ++steps;
-    } while (steps < 2 || (steps < 10 && since(start) < enough));
+    } while (steps < 2 || (steps < 10 && seconds_since(start) < enough));
     measured.steps += steps;
     const double share = static_cast<double>(end - first) / static_cast<double>(config.training.steps);
     measured.seconds += share * fastest;

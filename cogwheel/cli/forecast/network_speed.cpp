@@ -5,13 +5,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/process/memory.h"
+#include "cogwheel/core/process/wall_clock.h"
 #include "cogwheel/runs/forecast/layout_cost.h"
 
 namespace cogwheel::cli {
@@ -46,9 +46,9 @@ struct SumTime {
 SumTime time_of_add(const distributed::Ranks& ranks, const at::Tensor& numbers) {
   static_cast<void>(ranks.gathered("", "who is ready"));
   const double work = processor_seconds();
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = WallClock::now();
   ranks.add({numbers}, "the sum that is timed");
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = seconds_since(start);
   return {seconds, processor_seconds() - work};
 }
 

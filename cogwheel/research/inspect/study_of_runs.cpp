@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "cogwheel/compare/comparison_folder.h"
@@ -11,6 +10,7 @@
 #include "cogwheel/core/encoding/sha256.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
+#include "cogwheel/core/process/wall_clock.h"
 #include "cogwheel/research/inspect/study_text.h"
 #include "cogwheel/runs/named_pass.h"
 #include "cogwheel/runs/run_folder.h"
@@ -70,7 +70,7 @@ LoadedRun load_run(const RunToStudy& given, const StudyEntry& entry, const std::
 
 FinishedStudy study_of_runs(const StudyEntry& entry, const LabParameters& parameters,
                             const std::vector<RunToStudy>& runs, const std::optional<std::string>& text) {
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = WallClock::now();
   FinishedStudy study{.study = &entry, .parameters = parameters, .cpu = compare::this_machine().cpu};
   std::vector<StudiedRun> loaded;
   for (const RunToStudy& each : runs) {
@@ -88,7 +88,7 @@ FinishedStudy study_of_runs(const StudyEntry& entry, const LabParameters& parame
     loaded.push_back(std::move(run.run));
   }
   study.result = entry.run(parameters, loaded);
-  study.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  study.seconds = seconds_since(begin);
   return study;
 }
 

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <limits>
+
+#include "cogwheel/core/process/wall_clock.h"
 
 namespace cogwheel::reproduce {
 namespace {
@@ -22,9 +23,9 @@ std::string set_size(LabExperiment& experiment, std::int64_t size) {
 }
 
 double seconds_of(const LabExperiment& experiment, const labs::LabHost& host) {
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = WallClock::now();
   run_lab(experiment, {.executor = host.executor});
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return seconds_since(begin);
 }
 
 }  // namespace
@@ -91,11 +92,11 @@ LabForecast forecast_lab(LabExperiment& experiment, const ReproductionRequest& r
   const bool is_told = surely_ends || (declared > 0 && declared <= small_minutes);
   if (!fits && (!to_tell || size.empty() || is_told)) return {.seconds = 60 * experiment.minutes};
   host.progress("trying how long it takes");
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = WallClock::now();
   LabTimes times = measure_lab(experiment, host, fits ? seconds / 4 : std::numeric_limits<double>::infinity());
   LabForecast forecast{.seconds = times.seconds(), .measured = true};
   if (!fits) return forecast;
-  const double left = seconds - std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double left = seconds - seconds_since(start);
   const std::int64_t before = size_of(experiment);
   forecast.fitted = fit_lab(experiment, times, left);
   forecast.seconds = times.seconds();

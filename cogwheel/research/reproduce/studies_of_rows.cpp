@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "cogwheel/compare/comparison_folder.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/folder_lock.h"
+#include "cogwheel/core/process/wall_clock.h"
 #include "cogwheel/core/wording/utc_time.h"
 #include "cogwheel/pages/html.h"
 
@@ -26,7 +26,7 @@ StudyOfRows make_study(const RequestedStudy& asked, const compare::Comparison& c
         made.runs.push_back({row, seed});
         return compare::run_path(comparison_path, row, seed);
       });
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = WallClock::now();
   try {
     if (runs.empty()) throw Error(expected_got(asked.entry->name, "a run that finished", "none"));
     made.study = store.study(*asked.entry, asked.parameters, runs, folder, [&] {
@@ -39,7 +39,7 @@ StudyOfRows make_study(const RequestedStudy& asked, const compare::Comparison& c
   } catch (const Error& error) {
     made.problem = one_line(error.what());
   }
-  made.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  made.seconds = seconds_since(begin);
   return made;
 }
 
