@@ -1,6 +1,6 @@
 """What `cogwheel train --dry-run --ranks N` says of ranks that share slices, a text or heads, beside what they take.
 
-    unshare --net --mount python bench/layout_cost.py FOLDER [--models small,medium] [--ranks 2,4] [--links loopback,200mbit] [--layouts data,context,tensor] [--slices 8]
+    unshare --net --mount python bench/layout_cost.py FOLDER [--models small,medium] [--ranks 2,4] [--links loopback,200mbit] [--layouts data,moments,context,tensor] [--slices 8]
 
 Ranks of one thread on this machine, over the loopback interface and between hosts, which are network namespaces whose links a token
 bucket slows (tests/python/hosts.py; needs root). For each link and number of ranks `cogwheel bench network` measures the network;
@@ -156,7 +156,8 @@ def measured_network(folder, count, link):
 def forecast(config, layout, count, network):
     """Of all ranks in that layout alone."""
     found = json.loads(command("train", config, "--dry-run", "--json", "--ranks", count, "--machine", network))
-    [layout] = [each for each in found["layouts"] if each["runs"] and each[layout] == count]
+    divides, shared = layout == "moments", "data" if layout == "moments" else layout
+    [layout] = [each for each in found["layouts"] if each["runs"] and each[shared] == count and each["divides_moments"] == divides]
     return {"step": layout["step_seconds"], "exchange": layout["communication_seconds"], "memory": layout["bytes"], "parts": layout["memory"]}
 
 
@@ -182,7 +183,7 @@ def main():
                 config, out = folder / f"{name}.toml", folder / f"{name}-{layout}-{link}-{count}"
                 config.write_text(CONFIG.format(name=name, slices=arguments.slices, **MODELS[name]))
                 said = forecast(config, layout, count, network)
-                shared = [] if layout == "data" else ["--set", f"parallel.{layout}={count}"]
+                shared = {"data": [], "moments": ["--set", "parallel.divide_moments=true"]}.get(layout, ["--set", f"parallel.{layout}={count}"])
                 took = run(["train", str(config), "--out", str(out), *shared], count, link, out, MODELS[name]["steps"])
                 load = os.getloadavg()[0]
                 found.append({"link": link, "ranks": count, "layout": layout, "model": name, "said": said, "took": took, "load": load})

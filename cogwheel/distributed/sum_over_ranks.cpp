@@ -5,70 +5,60 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <chrono>
 #include <stdexcept>
 #include <utility>
 
+#include "cogwheel/core/process/wall_clock.h"
+
 namespace cogwheel::distributed {
 
-std::int64_t SumOverRanks::bytes_of_a_bucket(std::int64_t all_bytes, std::int64_t ranks) {
-  constexpr std::int64_t buckets = 16, least = 4 << 20, most = 24 << 20, of_a_rank = 64 << 10;
-  return std::max(std::clamp(all_bytes / buckets, least, most), ranks * of_a_rank);
-}
-
-SumOverRanks::SumOverRanks(std::vector<Adders> adders, const std::vector<Summand>& tensors, std::string what)
+SumOverRanks::SumOverRanks(std::vector<Adders> adders, const std::vector<Summand>& tensors, std::string what, Sums sums)
     : adders_(std::move(adders)),
+      tensors_(tensors),
       what_(std::move(what)),
+      sums_(sums),
       buckets_of_(tensors.size()),
-      is_there_(tensors.size(), false) {
-  constexpr auto bytes_of_number = static_cast<std::int64_t>(sizeof(float));
+      is_there_(tensors.size(), false),
+      own_sums_(sums.stay_with_owners ? tensors.size() : 0) {
+  std::vector<std::int64_t> numbers;
+  for (const Summand& each : tensors_) numbers.push_back(each.size);
   for (std::size_t by = 0; by < adders_.size(); ++by) {
     const std::int64_t ranks = adders_[by].group->count();
     if (ranks == 1) continue;
-    std::int64_t numbers = 0;
-    for (const Summand& each : tensors) numbers += each.adders == by ? each.size : 0;
-    const std::int64_t of_a_bucket = bytes_of_a_bucket(numbers * bytes_of_number, ranks) / bytes_of_number;
-    Bucket* open = nullptr;
-    for (std::size_t index = tensors.size(); index-- > 0;) {
-      if (tensors[index].adders != by) continue;
-      for (std::int64_t taken = 0; taken < tensors[index].size;) {
-        if (open == nullptr || open->size == of_a_bucket) open = &buckets_.emplace_back(Bucket{.adders = by});
-        const std::int64_t size = std::min(tensors[index].size - taken, of_a_bucket - open->size);
-        open->pieces.push_back({index, taken, open->size, size});
-        open->size += size, open->missing += size;
-        taken += size;
-      }
+    std::vector<std::size_t> last_to_first;
+    for (std::size_t index = tensors_.size(); index-- > 0;)
+      if (tensors_[index].adders == by) last_to_first.push_back(index);
+    for (BucketPlan& plan : planned_buckets(last_to_first, numbers, Owners(ranks, sums_.unit))) {
+      const std::size_t pieces = plan.pieces.size();
+      buckets_.push_back({.adders = by, .plan = std::move(plan), .missing = pieces});
     }
   }
   std::stable_sort(buckets_.begin(), buckets_.end(), [](const Bucket& one, const Bucket& other) {
-    return one.pieces.back().tensor > other.pieces.back().tensor;
+    return one.plan.pieces.back().tensor > other.plan.pieces.back().tensor;
   });
   for (std::size_t number = 0; number < buckets_.size(); ++number)
-    for (const Piece& piece : buckets_[number].pieces) buckets_of_[piece.tensor].push_back(number);
+    for (const BucketPiece& piece : buckets_[number].plan.pieces) buckets_of_[piece.tensor].push_back(number);
 }
 
 void SumOverRanks::ready(std::size_t index, const at::Tensor& tensor) {
   if (is_there_[index]) throw std::logic_error("sum over ranks: a tensor came twice");
   is_there_[index] = true;
   const at::NoGradGuard no_gradient;
-  const at::Tensor flat = tensor.reshape(-1);
+  const at::Tensor flat = tensor.contiguous().view(-1);
+  if (sums_.stay_with_owners && buckets_of_[index].empty()) own_sums_[index] = flat;
   for (const std::size_t number : buckets_of_[index]) {
     Bucket& bucket = buckets_[number];
-    if (!bucket.numbers.defined()) {
-      const std::int64_t ranks = group_of(bucket).count(), share = (bucket.size + ranks - 1) / ranks;
-      bucket.numbers = at::empty({share * ranks}, flat.options());
-      // What is left of the last share adds nothing, the sign of 0 included.
-      bucket.numbers.narrow(0, bucket.size, bucket.numbers.numel() - bucket.size).fill_(-0.0);
-    }
-    for (const Piece& piece : bucket.pieces)
+    const Owners owners = owners_of(bucket);
+    if (!bucket.numbers.defined()) bucket.numbers = at::empty({owners.ranks(), bucket.plan.length}, flat.options());
+    for (const BucketPiece& piece : bucket.plan.pieces)
       if (piece.tensor == index) {
-        bucket.numbers.narrow(0, piece.of_bucket, piece.size).copy_(flat.narrow(0, piece.of_tensor, piece.size));
-        bucket.missing -= piece.size;
+        BucketPlan::put(bucket.numbers, piece, flat, owners);
+        --bucket.missing;
       }
   }
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = WallClock::now();
   begin_full_buckets();
-  waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  waited_ += seconds_since(start);
 }
 
 // Exchanges begin in one order on every rank: a bucket, then the sum of the one before it.
@@ -76,7 +66,7 @@ void SumOverRanks::begin_full_buckets() {
   while (begun_ < buckets_.size() && buckets_[begun_].missing == 0) {
     Bucket& bucket = buckets_[begun_++];
     const Group& group = group_of(bucket);
-    bucket.exchange = group.exchange(bucket.numbers.view({group.count(), -1}), what_);
+    bucket.exchange = group.exchange(bucket.numbers, what_);
     if (begun_ > 1) send_sum(buckets_[summed_++]);
   }
 }
@@ -91,7 +81,18 @@ void SumOverRanks::send_sum(Bucket& bucket) {
   for (std::size_t added = 1; added < sums.size(); added *= 2)
     for (std::size_t place = 0; place + added < sums.size(); place += 2 * added) sums[place].add_(sums[place + added]);
   bucket.numbers.reset();
-  bucket.exchange = group.gather(sums.front(), what_);
+  if (!sums_.stay_with_owners) {
+    bucket.exchange = group.gather(sums.front(), what_);
+    return;
+  }
+  const Owners owners = owners_of(bucket);
+  for (const BucketPiece& piece : bucket.plan.pieces) {
+    const std::int64_t numbers = tensors_[piece.tensor].size;
+    at::Tensor& own = own_sums_[piece.tensor];
+    if (!own.defined()) own = at::empty({owners.size(numbers, group.rank())}, sums.front().options());
+    if (const std::int64_t size = BucketPlan::owned(piece, numbers, group.rank(), owners); size > 0)
+      own.narrow(0, piece.of_stretch, size).copy_(sums.front().narrow(0, piece.column, size));
+  }
 }
 
 void SumOverRanks::finish(const std::vector<at::Tensor>& tensors) {
@@ -101,14 +102,17 @@ void SumOverRanks::finish(const std::vector<at::Tensor>& tensors) {
     if (!is_there_[index]) ready(index, tensors[index]);
   while (summed_ < buckets_.size()) send_sum(buckets_[summed_++]);
   for (Bucket& bucket : buckets_) {
-    const at::Tensor sums = bucket.exchange.result(what_).view(-1);
-    for (const Piece& piece : bucket.pieces)
-      tensors[piece.tensor]
-          .view(-1)
-          .narrow(0, piece.of_tensor, piece.size)
-          .copy_(sums.narrow(0, piece.of_bucket, piece.size));
+    const at::Tensor sums = bucket.exchange.result(what_);
+    for (const BucketPiece& piece : bucket.plan.pieces)
+      BucketPlan::take(tensors[piece.tensor].view(-1), piece, sums, owners_of(bucket));
     bucket = {.adders = bucket.adders};
   }
+}
+
+std::vector<at::Tensor> SumOverRanks::finish_own() {
+  const at::NoGradGuard no_gradient;
+  while (summed_ < buckets_.size()) send_sum(buckets_[summed_++]);
+  return std::move(own_sums_);
 }
 
 }  // namespace cogwheel::distributed

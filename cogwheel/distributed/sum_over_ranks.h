@@ -2,24 +2,21 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "cogwheel/distributed/buckets.h"
 #include "cogwheel/distributed/group.h"
 
 namespace cogwheel::distributed {
 
-// Tensors travel in buckets of one size, from the last tensor to the first, as backward passes make gradients. Each
-// rank gets its share of a bucket from all that add it, adds them in a binary tree, ((t0 + t1) + (t2 + t3)) + … of
-// these ranks in a given order, and sends the sum to all of them: the same bits on each rank, whatever the buckets are.
+// Tensors travel in buckets, from the last tensor to the first, as backward passes make gradients. Each rank gets its
+// stretch of each tensor (buckets.h) from all that add it, adds them in a binary tree, ((t0 + t1) + (t2 + t3)) + … of
+// these ranks in a given order, and sends the sum to all of them, or keeps it: the same bits, whatever the buckets are.
 class SumOverRanks {
  public:
-  // Of tensors of so many bytes in all: a sixteenth, so that little is left to send when the last gradient is there,
-  // but 4 to 24 MiB, where a round trip is little and threads that send do not take turns with those that compute all
-  // the time (docs/results/scale.md), and at least 64 KiB for each rank.
-  static std::int64_t bytes_of_a_bucket(std::int64_t all_bytes, std::int64_t ranks);
-
   // The ranks that add a tensor, `neighbours` of which work together: the first of all such neighbours are added before
   // the second. The group outlives the sum.
   struct Adders {
@@ -32,30 +29,35 @@ class SumOverRanks {
     std::size_t adders = 0;  // an index
   };
 
+  // Whether all ranks get the sums, or each those of its own stretches, which begin at multiples of `unit`.
+  struct Sums {
+    bool stay_with_owners = false;
+    std::int64_t unit = 1;
+  };
+
   // The same on all ranks of each group, but for what the tensors hold. `what` is for LostRanks.
-  SumOverRanks(std::vector<Adders> adders, const std::vector<Summand>& tensors, std::string what);
+  SumOverRanks(std::vector<Adders> adders, const std::vector<Summand>& tensors, std::string what, Sums sums);
 
   // A tensor is there. Ranks may call it in other orders: a bucket begins when it and all before it are full, and may
   // wait here for the one before it. Throws std::logic_error for a tensor that was there already.
   void ready(std::size_t index, const at::Tensor& tensor);
+  bool is_there(std::size_t index) const { return is_there_[index]; }
 
   // Collective. The tensors, which become the sums; those that `ready` had are taken as they were then.
   void finish(const std::vector<at::Tensor>& tensors);
+  // Collective, where sums stay with their owners, after all tensors were `ready`: of each, the sum of this rank's
+  // stretch, flat.
+  std::vector<at::Tensor> finish_own();
 
   // Seconds that `ready` has waited for other ranks.
   double waited() const { return waited_; }
 
  private:
-  // A stretch of one tensor within a bucket.
-  struct Piece {
-    std::size_t tensor;
-    std::int64_t of_tensor, of_bucket, size;
-  };
   struct Bucket {
     std::size_t adders;
-    std::vector<Piece> pieces = {};
-    std::int64_t size = 0, missing = 0;
-    at::Tensor numbers = {};  // for as many owners of equal shares as there are ranks
+    BucketPlan plan = {};
+    std::size_t missing = 0;  // pieces
+    at::Tensor numbers = {};  // [ranks, length]
     Exchange exchange = {};
   };
 
@@ -63,12 +65,16 @@ class SumOverRanks {
   void send_sum(Bucket& bucket);
 
   const Group& group_of(const Bucket& bucket) const { return *adders_[bucket.adders].group; }
+  Owners owners_of(const Bucket& bucket) const { return Owners(group_of(bucket).count(), sums_.unit); }
 
   std::vector<Adders> adders_;
+  std::vector<Summand> tensors_;
   std::string what_;
+  Sums sums_;
   std::vector<Bucket> buckets_;                       // by when their last tensor comes
   std::vector<std::vector<std::size_t>> buckets_of_;  // of each tensor
   std::vector<bool> is_there_;
+  std::vector<at::Tensor> own_sums_;
   std::size_t begun_ = 0, summed_ = 0;
   double waited_ = 0;
 };

@@ -8,6 +8,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/shape_text.h"
+#include "cogwheel/nn/ranks/awaited_weights.h"
 #include "cogwheel/nn/recomputed_blocks.h"
 #include "cogwheel/nn/weights/derivative_path.h"
 
@@ -81,6 +82,7 @@ HeadInputs TransformerBlockImpl::head_inputs(const at::Tensor& stream, const For
 }
 
 ResidualStream TransformerBlockImpl::forward(const ResidualStream& stream, const ForwardContext& context) {
+  AwaitedWeights::wait_for(*this);
   if (!RecomputedBlocks::include(context)) return pass(stream, context);
   return recomputed(stream, context,
                     [this](const ResidualStream& given, const ForwardContext& of) { return pass(given, of); });

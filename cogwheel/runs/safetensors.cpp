@@ -57,6 +57,7 @@ std::string type_name(at::ScalarType type) {
   return std::string(found == types.end() ? std::string_view(at::toString(type)) : found->first);
 }
 
+constexpr const char* hash_entry = "sha256";
 constexpr const char* names_in_use = "float32, float16, bfloat16, float64, int64, int32 or uint8";
 
 using Entry = SafeTensorsFile::Entry;
@@ -71,10 +72,28 @@ std::vector<TensorToWrite> tensors_of(const SafeTensors& contents) {
   return tensors;
 }
 
-}  // namespace
+struct Digest {
+  std::string name, type;
+  std::vector<std::int64_t> shape;
+  std::string sha256;
+};
 
-void write_safetensors(AtomicFile& file, const std::vector<TensorToWrite>& tensors,
-                       const std::map<std::string, std::string>& metadata) {
+std::string hash_of_all(const std::vector<Digest>& digests, const std::map<std::string, std::string>& metadata) {
+  nlohmann::json all = {{"tensors", nlohmann::json::array()}, {"metadata", metadata}};
+  all["metadata"].erase(hash_entry);
+  for (const Digest& each : digests) all["tensors"].push_back({each.name, each.type, each.shape, each.sha256});
+  return cogwheel::sha256(all.dump());
+}
+
+Digest undigested(const TensorToWrite& tensor) { return {tensor.name, type_name(tensor.type), tensor.shape, {}}; }
+
+std::string_view bytes_of(const at::Tensor& numbers) {
+  return {static_cast<const char*>(numbers.const_data_ptr()), numbers.nbytes()};
+}
+
+// With the length before it.
+std::string header_of(const AtomicFile& file, const std::vector<TensorToWrite>& tensors,
+                      const std::map<std::string, std::string>& metadata) {
   nlohmann::json header = nlohmann::json::object();
   std::uint64_t offset = 0;
   if (!metadata.empty()) header[metadata_entry] = metadata;
@@ -88,14 +107,40 @@ void write_safetensors(AtomicFile& file, const std::vector<TensorToWrite>& tenso
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');  // the numbers start aligned, for readers that map the file
   const std::uint64_t length = text.size();
-  file.write(&length, sizeof length);
-  file.write(text);
-  for (const TensorToWrite& each : tensors) {
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text;
+}
+
+// `look` sees the bytes of each tensor.
+void write_numbers(AtomicFile& file, const std::vector<TensorToWrite>& tensors,
+                   const std::function<void(std::size_t, std::string_view)>& look = {}) {
+  for (std::size_t index = 0; index < tensors.size(); ++index) {
+    const TensorToWrite& each = tensors[index];
     const at::Tensor numbers = each.numbers().cpu().contiguous();
     if (numbers.scalar_type() != each.type || numbers.nbytes() != each.bytes())
       throw std::logic_error("other numbers of " + each.name + " than were announced");
-    file.write(numbers.const_data_ptr(), numbers.nbytes());
+    if (look) look(index, bytes_of(numbers));
+    file.write(bytes_of(numbers));
   }
+}
+
+}  // namespace
+
+void write_safetensors(AtomicFile& file, const std::vector<TensorToWrite>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  file.write(header_of(file, tensors, metadata));
+  write_numbers(file, tensors);
+}
+
+void write_hashed_safetensors(AtomicFile& file, const std::vector<TensorToWrite>& tensors,
+                              std::map<std::string, std::string> metadata) {
+  std::string& hash = metadata[hash_entry] = cogwheel::sha256("");  // as long as that of the file
+  file.write(header_of(file, tensors, metadata));
+  std::vector<Digest> digests;
+  for (const TensorToWrite& each : tensors) digests.push_back(undigested(each));
+  write_numbers(file, tensors,
+                [&](std::size_t index, std::string_view bytes) { digests[index].sha256 = cogwheel::sha256(bytes); });
+  hash = hash_of_all(digests, metadata);
+  file.overwrite(0, header_of(file, tensors, metadata));
 }
 
 std::uint64_t TensorToWrite::bytes() const {
@@ -178,19 +223,6 @@ SafeTensors load_safetensors(const std::filesystem::path& path) {
 
 namespace {
 
-struct Digest {
-  std::string name, type;
-  std::vector<std::int64_t> shape;
-  std::string sha256;
-};
-
-std::string hash_of_all(const std::vector<Digest>& digests, const std::map<std::string, std::string>& metadata) {
-  nlohmann::json all = {{"tensors", nlohmann::json::array()}, {"metadata", metadata}};
-  all["metadata"].erase("sha256");
-  for (const Digest& each : digests) all["tensors"].push_back({each.name, each.type, each.shape, each.sha256});
-  return cogwheel::sha256(all.dump());
-}
-
 // Several at a time.
 void for_each_in_parallel(std::size_t count, const std::function<void(std::size_t)>& each) {
   at::parallel_for(0, static_cast<std::int64_t>(count), 1, [&](std::int64_t first, std::int64_t last) {
@@ -200,25 +232,16 @@ void for_each_in_parallel(std::size_t count, const std::function<void(std::size_
 
 }  // namespace
 
-std::string sha256(const std::vector<TensorToWrite>& tensors, const std::map<std::string, std::string>& metadata,
-                   HashedBy threads) {
+std::string sha256(const std::vector<TensorToWrite>& tensors, const std::map<std::string, std::string>& metadata) {
   std::vector<Digest> digests;
-  for (const TensorToWrite& each : tensors) digests.push_back({each.name, type_name(each.type), each.shape, {}});
-  const auto hash = [&](std::size_t index) {
-    const at::Tensor numbers = tensors[index].numbers().cpu().contiguous();
-    digests[index].sha256 =
-        cogwheel::sha256(std::string_view(static_cast<const char*>(numbers.const_data_ptr()), numbers.nbytes()));
-  };
-  if (threads == HashedBy::all_threads)
-    for_each_in_parallel(tensors.size(), hash);
-  else
-    for (std::size_t index = 0; index < tensors.size(); ++index) hash(index);
+  for (const TensorToWrite& each : tensors) digests.push_back(undigested(each));
+  for_each_in_parallel(tensors.size(), [&](std::size_t index) {
+    digests[index].sha256 = cogwheel::sha256(bytes_of(tensors[index].numbers().cpu().contiguous()));
+  });
   return hash_of_all(digests, metadata);
 }
 
-std::string sha256(const SafeTensors& contents) {
-  return sha256(tensors_of(contents), contents.metadata, HashedBy::all_threads);
-}
+std::string sha256(const SafeTensors& contents) { return sha256(tensors_of(contents), contents.metadata); }
 
 std::string SafeTensorsFile::sha256(const std::function<void(const Entry&, const at::Tensor&)>& look) const {
   constexpr std::uint64_t piece_bytes = 4 << 20;

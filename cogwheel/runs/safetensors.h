@@ -38,17 +38,18 @@ struct TensorToWrite {
 // In the given order, one after the other. Throws Error for a type that SafeTensors lacks.
 void write_safetensors(AtomicFile& file, const std::vector<TensorToWrite>& tensors,
                        const std::map<std::string, std::string>& metadata);
+// The same with an entry "sha256" of the metadata, hashed while it is written: each tensor is made once.
+void write_hashed_safetensors(AtomicFile& file, const std::vector<TensorToWrite>& tensors,
+                              std::map<std::string, std::string> metadata);
 
 // Replaces the file atomically. Tensors are written one after the other; those of a device are copied one at a time.
 void save_safetensors(const SafeTensors& contents, const std::filesystem::path& path);
 // Throws what opening a SafeTensorsFile throws. Only a hash can tell whether the bits are those that were written.
 SafeTensors load_safetensors(const std::filesystem::path& path);
 
-// The hash of every name, type, shape and number and of the metadata, except its entry "sha256". By one thread
-// tensors are made in their order.
-enum class HashedBy { one_thread, all_threads };
-std::string sha256(const std::vector<TensorToWrite>& tensors, const std::map<std::string, std::string>& metadata,
-                   HashedBy threads);
+// The hash of every name, type, shape and number and of the metadata, except its entry "sha256". Tensors are made by
+// several threads.
+std::string sha256(const std::vector<TensorToWrite>& tensors, const std::map<std::string, std::string>& metadata);
 std::string sha256(const SafeTensors& contents);
 
 // A file whose tensors are read one by one, so that they need not all be there at once.

@@ -44,6 +44,8 @@ void Task::expect_shared(const ModelOptions&, std::int64_t context, std::int64_t
 
 std::int64_t Task::counted(const Batch& batch) const { return batch.inputs.size(0); }
 
+void Task::expect_continuable(const std::string&) const {}
+
 std::string Task::continued(torch::nn::Module&, const std::string&, std::uint64_t) const {
   throw std::logic_error(expected_got("task " + description().name, "one that continues texts", "another"));
 }

@@ -146,7 +146,9 @@ class Task {
   // UsageError for a task whose model knows neither, and for a model that they mean nothing to.
   virtual NarrowingCost narrowing_cost(torch::nn::Module& model, const TrainingOptions& training,
                                        const KeptNumbers& kept) const;
-  // How the model of a task on texts (TaskEntry::reads_text) continues one: at temperature 0.8, up to 200 tokens.
+  // How the model of a task on texts (TaskEntry::reads_text) continues one: at temperature 0.8, up to 200 tokens. The
+  // first throws UsageError for a prompt that it cannot continue.
+  virtual void expect_continuable(const std::string& prompt) const;
   virtual std::string continued(torch::nn::Module& model, const std::string& prompt, std::uint64_t seed) const;
   // The beginning of what a task on texts holds out, at most so many bytes; empty: it holds out no text.
   virtual std::string held_out_text(std::int64_t bytes) const;

@@ -565,7 +565,7 @@ def test_ranks_are_timed_beside_their_peer(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(scale, "SHAPES", {"6x384": tiny})
     bench_command.main(["scale", "--sizes", "6x384", "--seconds", "0.1", "--out", str(tmp_path)])
     results = json.loads((tmp_path / "bench.json").read_text())["results"]
-    assert [each["name"] for each in results] == [scale.OURS_ALONE, scale.OURS, scale.PEER_ALONE, scale.PEER]
+    assert [each["name"] for each in results] == [scale.OURS_ALONE, scale.OURS, scale.OURS_DIVIDED, scale.PEER_ALONE, scale.PEER]
     assert all(each["least_seconds"] > 0 and each["share"] > 0 for each in results)
     assert scale.PEER in capsys.readouterr().out
 

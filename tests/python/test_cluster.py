@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import pytest
+from rank_runs import CONFIG, KINDS, expect_same, trained
 from recorded_bits import generated_text
-from test_ranks import CONFIG, KINDS, expect_same, trained
 
 HERE = pathlib.Path(__file__).parent
 LONGER = "steps = 480"

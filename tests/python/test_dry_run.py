@@ -165,10 +165,12 @@ def test_layouts_cost_what_the_machine_says(cogwheel):
     assert data["memory"]["activations of a slice"] == parts(one)["activations of a slice"]
     steps = [each["step_seconds"] for each in found["layouts"]]
     assert steps == sorted(steps)
-    assert {each["name"] for each in found["layouts"] if each["runs"]} == {"data 4", "data 2, context 2", "data 2, tensor 2"}
+    running = {"data 4", "data 4, moments divided", "data 2, context 2", "data 2, context 2, moments divided", "data 2, tensor 2"}
+    assert {each["name"] for each in found["layouts"] if each["runs"]} == running
     # Moments of a quarter; a text of 64 in two stretches for each of two ranks; four heads and 500 tokens in halves.
     divided, context, tensor = (layouts(found)[name] for name in ("data 4, moments divided", "data 2, context 2", "data 2, tensor 2"))
-    assert divided["memory"]["moments"] == gradient / 2 and divided["communication_seconds"] == data["communication_seconds"]
+    # Squares of the gradient are gathered besides, in three hops.
+    assert divided["memory"]["moments"] == gradient / 2 and divided["communication_seconds"] == pytest.approx(data["communication_seconds"] + 3e-4)
     assert context["memory"]["weights"] == gradient and tensor["memory"]["weights"] == gradient / 2 + 4 * 9 * 64 / 2  # gains of nine norms are whole
     assert not found["refused"]
 

@@ -195,6 +195,12 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(cogwheel, tmp
     assert weights_hash(path) == whole
 
 
+def test_a_prompt_that_cannot_be_continued_is_refused_before_anything_is_made(cogwheel, tmp_path):
+    code, _, err = cogwheel("train", "run.toml", "--out", "run", "--set", 'training.prompts=["line", ""]')
+    assert (code, err) == (2, "cogwheel: training.prompts: expected texts of a token at least, got an empty one\n")
+    assert not (tmp_path / "run").exists()
+
+
 def test_another_tokenizer_than_the_checkpoints_is_refused(cogwheel, tmp_path):
     settings = ["training.steps=1", "training.curve_tokens=128", "training.sample_every=0", "training.micro_batches=1"]
     options = [f"--set={each}" for each in (*settings, "data.tokenizer=bpe", "data.vocabulary=260")]

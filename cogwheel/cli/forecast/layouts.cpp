@@ -108,6 +108,7 @@ LayoutAnswer answer_to(const runs::RunConfig& config, const std::shared_ptr<cons
   LayoutAnswer answer;
   runs::StepFacts& facts = answer.facts;
   facts.slices = config.training.micro_batches;
+  facts.moments_divide = config.training.optimizer == "adamw";
   runs::RunConfig slice = config;
   slice.training = runs::one_slice(config.training);
   const std::int64_t window = std::max<std::int64_t>(1, task->data(config.model, config.training).window);

@@ -55,14 +55,18 @@ struct Steps {
   Definitions definitions;
 };
 
-// Calls `step` for each line of input and prints what it returns: the caller measures the time.
-void answer_lines(std::int64_t parameters, bool with_operators, const std::function<double()>& step) {
+// Calls `step` for each line of input, as often as it says, and prints what it returns: the caller measures the time.
+void answer_lines(
+    std::int64_t parameters, bool with_operators, const std::function<double()>& step,
+    const std::function<void()>& ended = [] {}) {
   fmt::print("{{\"parameters\": {}}}\n", parameters);
   std::fflush(stdout);
   std::optional<OperatorTimes> times;
   if (with_operators) times.emplace();
   for (std::string line; std::getline(std::cin, line);) {
-    const double loss = step();
+    double loss = step();
+    for (int more = std::atoi(line.c_str()) - 1; more > 0; --more) loss = step();
+    ended();
     fmt::print("{{\"loss\": {}{}}}\n", loss, times ? ", \"operators\": " + times->take_json() : "");
     std::fflush(stdout);
   }
@@ -85,7 +89,9 @@ void make_steps(Steps& steps) {
   runs::TrainingRun run(steps.config.model, steps.config.training, task, &ranks());
   expect_all_ready(/*last=*/true);
   if (!steps.saved.empty()) runs::save_start(run, steps.batches, steps.saved);
-  answer_lines(runs::parameter_count(run.model_options()), steps.operators, [&] { return run.step(); });
+  answer_lines(
+      runs::parameter_count(run.model_options()), steps.operators, [&] { return run.step(); },
+      [&] { run.take_all_weights(); });
 }
 
 }  // namespace

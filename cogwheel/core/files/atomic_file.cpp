@@ -81,6 +81,16 @@ void AtomicFile::write(const void* data, std::size_t bytes) {
   }
 }
 
+void AtomicFile::overwrite(std::uint64_t place, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::pwrite(descriptor_, text.data(), text.size(), static_cast<off_t>(place));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) refuse_to_write(path_);
+    place += static_cast<std::uint64_t>(written);
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
 void AtomicFile::finish() {
   if (descriptor_ < 0) return;
   if (::fsync(descriptor_) != 0) refuse_to_write(path_);

@@ -1,6 +1,7 @@
 // A file that is written completely or not at all: under a temporary name in the same folder, then synced and renamed.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -23,6 +24,8 @@ class AtomicFile {
   const std::filesystem::path& path() const { return path_; }
   void write(const void* data, std::size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
+  // Over what was written from that byte on; nothing is appended.
+  void overwrite(std::uint64_t place, std::string_view text);
   // Nothing more will be written: all is on the disk, still under the temporary name. Of several files that belong
   // together, each is finished before any is committed.
   void finish();

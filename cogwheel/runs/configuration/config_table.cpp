@@ -71,6 +71,7 @@ std::vector<ConfigField> config_fields(RunConfig& config) {
       {"training.spike_returns", &training.spike_returns},
       {"parallel.context", &training.parallel_context},
       {"parallel.tensor", &training.parallel_tensor},
+      {"parallel.divide_moments", &training.parallel_divide_moments},
   });
   return fields;
 }

@@ -60,6 +60,12 @@ void check(const TrainingOptions& options) {
   if (options.base_width != 0 && options.optimizer != "adamw")
     throw UsageError(expected_got("training.base_width", "0 with training.optimizer = " + options.optimizer,
                                   std::to_string(options.base_width)));
+  if (options.parallel_divide_moments && (options.optimizer != "adamw" || options.parallel_tensor > 1))
+    throw UsageError(expected_got("parallel.divide_moments",
+                                  options.parallel_tensor > 1
+                                      ? "false with parallel.tensor, whose ranks divide moments with the weights"
+                                      : "false with training.optimizer = " + options.optimizer,
+                                  "true"));
   expect("clip", options.clip, not_negative);
   expect("ema", options.ema, moment);
   expect_name("precision", options.precision, {"fp32", "bf16"});

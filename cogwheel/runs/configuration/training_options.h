@@ -12,10 +12,11 @@ struct TrainingOptions {
   std::int64_t steps = 2000;
   std::int64_t batch = 12;         // windows per step
   std::int64_t micro_batches = 1;  // slices in which a step goes through its batch, a power of two: memory of one slice
-  std::int64_t parallel_context = 1;  // ranks that share each text, a power of two
-  std::int64_t parallel_tensor = 1;   // ranks that share heads, hidden units and vocabulary
-  std::int64_t recompute = 0;         // activations of every k-th block are made again in the backward pass; 0: of none
-  std::string optimizer = "adamw";    // or "muon": of the hidden matrices; AdamW of all else
+  std::int64_t parallel_context = 1;     // ranks that share each text, a power of two
+  std::int64_t parallel_tensor = 1;      // ranks that share heads, hidden units and vocabulary
+  bool parallel_divide_moments = false;  // each rank has the moments of a part of the weights, and updates that
+  std::int64_t recompute = 0;       // activations of every k-th block are made again in the backward pass; 0: of none
+  std::string optimizer = "adamw";  // or "muon": of the hidden matrices; AdamW of all else
   double learning_rate = 1e-3;
   double final_learning_rate = 1e-4;
   std::string schedule = "cosine";  // or "linear", or "wsd": warm-up, constant, decay

@@ -8,13 +8,11 @@
 #include <tuple>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/distributed/sum_over_ranks.h"
+#include "cogwheel/distributed/buckets.h"
 #include "cogwheel/pages/html.h"
 
 namespace cogwheel::runs {
 namespace {
-
-using distributed::SumOverRanks;
 
 double real(std::int64_t number) { return static_cast<double>(number); }
 
@@ -72,10 +70,10 @@ std::int64_t shared_activations(std::int64_t activations, const Layout& layout, 
                                    real(layout.context));
 }
 
-// Beside activations, of which other sizes are free by then.
-std::int64_t exchange_buffers(std::int64_t bytes, std::int64_t ranks) {
+// Beside activations, of which other sizes are free by then. `sums`: bytes of those that a rank gets.
+std::int64_t exchange_buffers(std::int64_t bytes, std::int64_t sums, std::int64_t ranks) {
   constexpr std::int64_t under_way = 3;  // buckets: being filled, sent and received, added up
-  return bytes + under_way * std::min(bytes, SumOverRanks::bytes_of_a_bucket(bytes, ranks));  // and the sums of all
+  return sums + under_way * std::min(bytes, distributed::bytes_of_a_bucket(bytes, ranks));
 }
 
 std::int64_t divided_weights(const Layout& layout, const StepFacts& facts) {
@@ -111,8 +109,11 @@ std::vector<MemoryPart> memory_of(const Layout& layout, const StepFacts& facts) 
                        .activations = shared_activations(of.activations, layout, facts),
                        .logits = part(of.logits, layout.tensor * layout.context)};
   const std::int64_t of_all = learned_by_all(layout, facts), of_share = share(facts.learned) - of_all;
-  const std::int64_t exchanged = (layout.copies() > 1 ? exchange_buffers(of_share, layout.copies()) : std::int64_t{0}) +
-                                 (of_all > 0 ? exchange_buffers(of_all, layout.ranks()) : std::int64_t{0});
+  const std::int64_t owners = layout.divides_moments ? layout.copies() : 1;
+  const auto exchange = [&](std::int64_t bytes, std::int64_t ranks) {
+    return bytes > 0 && ranks > 1 ? exchange_buffers(bytes, part(bytes, owners), ranks) : std::int64_t{0};
+  };
+  const std::int64_t exchanged = exchange(of_share, layout.copies()) + exchange(of_all, layout.ranks());
   std::vector<MemoryPart> parts;
   const auto add = [&](const char* name, std::string reason, std::int64_t bytes) {
     if (bytes > 0) parts.push_back({name, std::move(reason), bytes});
@@ -155,18 +156,36 @@ double seconds_of_ring(const Layout& layout, const StepFacts& facts, const Netwo
 }
 
 double buckets_of(double bytes, std::int64_t ranks) {
-  return std::ceil(bytes / real(SumOverRanks::bytes_of_a_bucket(static_cast<std::int64_t>(bytes), ranks)));
+  return std::ceil(bytes / real(distributed::bytes_of_a_bucket(static_cast<std::int64_t>(bytes), ranks)));
 }
 
-// What an exchange of gradients adds to a step. It goes on while the last slice goes backward, which takes two thirds
-// of it and makes gradients bucket by bucket; the work of processors, which all compute, cannot be hidden.
-double exposed_seconds(double bytes, double backward, const RankGroup& group, const Network& network) {
+struct Exchanged {
+  double sent, seconds;  // bytes of a rank; until all has come
+};
+
+// What an exchange adds to a step that goes on `meanwhile`, bucket by bucket; the work of processors, which all
+// compute, cannot be hidden.
+double exposed_seconds(double bytes, const Exchanged& exchanged, double meanwhile, const RankGroup& group,
+                       const Network& network) {
   if (group.ranks == 1) return 0;
   const Link& link = spread_of(group, network).leaves_node ? network.between : network.within;
-  const double work = sent_in_sum(bytes, group.ranks) * link.work,
-               waiting = std::max(0.0, seconds_of_sum(bytes, group, network) - work),
+  const double work = exchanged.sent * link.work, waiting = std::max(0.0, exchanged.seconds - work),
                buckets = buckets_of(bytes, group.ranks);
-  return work + std::max(waiting / buckets, waiting - backward * (1 - 1 / buckets));
+  return work + std::max(waiting / buckets, waiting - meanwhile * (1 - 1 / buckets));
+}
+
+// Gradients become sums while the last slice goes backward, which takes two thirds of it: on all ranks, or on their
+// owners, from which weights come back while the first slice of the next step goes forward.
+double seconds_of_gradients(double bytes, double slice, bool divides_moments, const RankGroup& group,
+                            const Network& network) {
+  constexpr double backward = 2.0 / 3, forward = 1.0 / 3;
+  const double sent = sent_in_sum(bytes, group.ranks);
+  if (!divides_moments)
+    return exposed_seconds(bytes, {sent, seconds_of_sum(bytes, group, network)}, backward * slice, group, network);
+  const Exchanged sums{sent / 2, seconds_to_owners(bytes, group, network)},
+      weights{sent / 2, seconds_from_owners(bytes, group, network)};
+  return exposed_seconds(bytes, sums, backward * slice, group, network) +
+         exposed_seconds(bytes, weights, forward * slice, group, network) + seconds_of_gather(group, network);
 }
 
 std::string not_a_multiple(const char* key, std::int64_t of, std::int64_t got) {
@@ -224,18 +243,29 @@ std::string Layout::text() const {
   return text.empty() ? "one rank" : text;
 }
 
-std::string Layout::missing() const { return divides_moments ? "moments divided" : ""; }
+std::string Layout::missing() const { return divides_moments && tensor > 1 ? "moments divided beside tensor" : ""; }
 
-double seconds_of_sum(double bytes, const RankGroup& group, const Network& network) {
+double seconds_to_owners(double bytes, const RankGroup& group, const Network& network) {
   if (group.ranks == 1) return 0;
   const Spread spread = spread_of(group, network);
   const double ranks = real(group.ranks), share = bytes / ranks;
   const double within = share * real(spread.on_node - 1) / network.within.bandwidth,
                between = share * real((group.ranks - spread.on_node) * spread.on_node * spread.groups_of_node) /
                          network.between.bandwidth;
-  const double all_to_all = std::max(spread.on_node > 1 ? within : 0, spread.leaves_node ? between : 0);
-  return all_to_all + seconds_around_ring(share * (ranks - 1), spread, network) +
-         buckets_of(bytes, group.ranks) * 2 * (ranks - 1) * latency_of(spread, network);
+  return std::max(spread.on_node > 1 ? within : 0, spread.leaves_node ? between : 0) +
+         buckets_of(bytes, group.ranks) * (ranks - 1) * latency_of(spread, network);
+}
+
+double seconds_from_owners(double bytes, const RankGroup& group, const Network& network) {
+  if (group.ranks == 1) return 0;
+  const Spread spread = spread_of(group, network);
+  const double others = real(group.ranks - 1);
+  return seconds_around_ring(bytes / real(group.ranks) * others, spread, network) +
+         buckets_of(bytes, group.ranks) * others * latency_of(spread, network);
+}
+
+double seconds_of_sum(double bytes, const RankGroup& group, const Network& network) {
+  return seconds_to_owners(bytes, group, network) + seconds_from_owners(bytes, group, network);
 }
 
 double sent_in_sum(double bytes, std::int64_t ranks) { return 2 * bytes * real(ranks - 1) / real(ranks); }
@@ -266,18 +296,18 @@ std::int64_t LayoutCost::bytes() const {
 LayoutCost layout_cost(const Layout& layout, const StepFacts& facts, const Network& network) {
   const double slices = real(facts.slices) / real(layout.data),
                of_slice = facts.slice_seconds / real(layout.context * layout.tensor);
-  constexpr double backward_share = 2.0 / 3;
   const RankGroup copies{layout.copies(), layout.tensor}, all{layout.ranks(), 1};
   LayoutCost cost{.layout = layout, .memory = memory_of(layout, facts)};
   const double share = share_of_weights(layout, facts);
   cost.computation =
       slices * of_slice + facts.rest_seconds * share / real(layout.divides_moments ? layout.copies() : 1);
   // What is not divided all ranks add, and the shares of the rest those that have the same.
-  const double of_all = real(learned_by_all(layout, facts)), of_share = real(facts.learned) * share - of_all,
-               backward = backward_share * of_slice;
+  const double of_all = real(learned_by_all(layout, facts)), of_share = real(facts.learned) * share - of_all;
   // Losses are gathered first: their number, then they.
-  cost.communication = 2 * seconds_of_gather(all, network) + exposed_seconds(of_share, backward, copies, network) +
-                       (of_all > 0 ? exposed_seconds(of_all, backward, all, network) : 0) +
+  const bool divides = layout.divides_moments;
+  cost.communication = 2 * seconds_of_gather(all, network) +
+                       seconds_of_gradients(of_share, of_slice, divides, copies, network) +
+                       (of_all > 0 ? seconds_of_gradients(of_all, of_slice, divides, all, network) : 0) +
                        slices * (seconds_of_tensors(layout, facts, network) + seconds_of_ring(layout, facts, network));
   return cost;
 }
@@ -306,7 +336,7 @@ LayoutForecast layout_forecast(std::int64_t ranks, const StepFacts& facts, const
       }
       for (const bool divides : {false, true}) {
         const Layout layout{.data = data, .context = context, .tensor = tensor, .divides_moments = divides};
-        if (divides && layout.copies() == 1) continue;
+        if (divides && (layout.copies() == 1 || !facts.moments_divide)) continue;
         LayoutCost cost = layout_cost(layout, facts, network);
         if (room && cost.bytes() > *room)
           refuse(forecast.refused, layout,

@@ -42,9 +42,10 @@ struct StepFacts {
   StepBytes alone, among;    // of a slice that is the whole step, and of one among others
   std::int64_t learned = 0;  // bytes of one gradient of all that learns
   std::vector<DividedBytes> divided = {};
-  std::int64_t program = 0;  // bytes besides, of each rank
-  double slice_seconds = 0;  // forward and backward
-  double rest_seconds = 0;   // of a step besides: the batch, the norm of the gradient, the optimiser
+  std::int64_t program = 0;    // bytes besides, of each rank
+  double slice_seconds = 0;    // forward and backward
+  double rest_seconds = 0;     // of a step besides: the batch, the norm of the gradient, the optimiser
+  bool moments_divide = true;  // the optimiser goes number by number
   std::optional<TransformerShape> shape = {};
 };
 
@@ -54,8 +55,11 @@ struct RankGroup {
 };
 
 // Seconds. Of distributed::Ranks::add of so many bytes: an all-to-all in which each rank sends a share to each other,
-// and a gather of the sums around a ring. `within` is what each rank sends, `between` what all ranks of a node do.
+// the owner of its sum, and a gather of the sums around a ring. `within` is what each rank sends, `between` what all
+// ranks of a node do.
 double seconds_of_sum(double bytes, const RankGroup& group, const Network& network);
+double seconds_to_owners(double bytes, const RankGroup& group, const Network& network);
+double seconds_from_owners(double bytes, const RankGroup& group, const Network& network);
 // Bytes that each rank sends in it.
 double sent_in_sum(double bytes, std::int64_t ranks);
 // Of a gather of a few bytes around a ring.

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <stdexcept>
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
@@ -21,6 +23,7 @@
 #include "cogwheel/ops/support/engine.h"
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/configuration/config_record.h"
+#include "cogwheel/runs/training/divided_moments.h"
 #include "cogwheel/runs/training/divided_weights.h"
 #include "cogwheel/runs/training/optimizer.h"
 #include "cogwheel/runs/training/shared_slices.h"
@@ -134,19 +137,33 @@ void TrainingRun::expect_finite_weights(const std::vector<SavedTensor>& tensors)
 }
 
 at::Tensor TrainingRun::whole(const SavedTensor& saved) const {
-  if (!loaded_ || !divided_->contains(saved.parameter))
-    return divided_->whole(saved.parameter, saved.value, "the checkpoint of step " + std::to_string(steps_done()));
-  const SafeTensorsFile checkpoint(*loaded_);
-  return checkpoint.tensor(*checkpoint.find(saved.name));
+  if (saved.held == SavedTensor::Held::whole) return saved.value;
+  if (loaded_) return loaded_->tensor(*loaded_->find(saved.name));
+  const std::string what = "the checkpoint of step " + std::to_string(steps_done());
+  return saved.held == SavedTensor::Held::share ? divided_->whole(saved.parameter, saved.value, what)
+                                                : moments_->whole(saved.value, saved.sizes, what);
 }
+
+at::Tensor TrainingRun::part_of(const SavedTensor& saved, const at::Tensor& whole) const {
+  switch (saved.held) {
+    case SavedTensor::Held::whole:
+      return whole;
+    case SavedTensor::Held::share:
+      return divided_->share(saved.parameter, whole);
+    case SavedTensor::Held::stretch:
+      return moments_->own(whole);
+  }
+  throw std::logic_error("a part of a tensor of a checkpoint");
+}
+
+bool TrainingRun::saves_together() const { return !divided_->empty() || (moments_ != nullptr && ranks_->count() > 1); }
 
 void TrainingRun::save(const std::filesystem::path& path) const {
   const std::vector<SavedTensor> saved = saved_tensors(progress_.steps_done);
   expect_finite_weights(saved);
   std::vector<TensorToWrite> tensors;
   for (const SavedTensor& each : saved)
-    tensors.push_back({each.name, each.value.scalar_type(), divided_->whole_sizes(each.parameter, each.value),
-                       [this, &each] { return whole(each); }});
+    tensors.push_back({each.name, each.value.scalar_type(), each.sizes, [this, &each] { return whole(each); }});
   nlohmann::json state = state_of(progress_, watch_);
   state["machine"] = machine(config_.training);
   state["products"] = products(config_.training);
@@ -154,21 +171,23 @@ void TrainingRun::save(const std::filesystem::path& path) const {
       {"format", checkpoint_format}, {"configuration", to_json(configuration()).dump()}, {"state", state.dump()}};
   if (!tokenizer_metadata_) tokenizer_metadata_ = tokenizer_metadata(task_->assets());
   metadata.insert(tokenizer_metadata_->begin(), tokenizer_metadata_->end());
-  // Ranks come to the tensors in one order.
-  metadata["sha256"] = sha256(tensors, metadata, divided_->empty() ? HashedBy::all_threads : HashedBy::one_thread);
   AtomicFile file(path);
-  write_safetensors(file, tensors, metadata);
+  if (saves_together()) {  // ranks come to each tensor once, in their order
+    write_hashed_safetensors(file, tensors, metadata);
+  } else {
+    metadata["sha256"] = sha256(tensors, metadata);
+    write_safetensors(file, tensors, metadata);
+  }
   file.commit();
 }
 
 void TrainingRun::help_to_save() const {
-  if (divided_->empty()) return;
+  if (!saves_together()) return;
   const std::vector<SavedTensor> saved = saved_tensors(progress_.steps_done);
   expect_finite_weights(saved);
-  if (ranks_->rank() >= shared_->ranks_of_heads()) return;  // the first one has shares enough
-  constexpr int passes = 2;                                 // for the hash and for the file
-  for (int pass = 0; pass < passes; ++pass)
-    for (const SavedTensor& each : saved) whole(each);
+  // Of those that share heads the first ones have shares enough.
+  if (!divided_->empty() && ranks_->rank() >= shared_->ranks_of_heads()) return;
+  for (const SavedTensor& each : saved) whole(each);
 }
 
 nlohmann::json TrainingRun::state_of(const Progress& progress, const SpikeWatch& watch) {
@@ -225,16 +244,27 @@ TrainingRun::Progress TrainingRun::progress_from(const nlohmann::json& state, Sp
 }
 
 std::vector<TrainingRun::SavedTensor> TrainingRun::saved_tensors(std::int64_t steps) const {
+  if (average_waits_ || (moments_ && moments_->are_coming()))
+    throw std::logic_error("a checkpoint of weights that have not come");
+  using Held = SavedTensor::Held;
   std::vector<SavedTensor> tensors;
   const auto add = [&](const std::string& prefix, const std::string& parameter, const at::Tensor& value) {
-    tensors.push_back({prefix + parameter, parameter, value});
+    tensors.push_back({prefix + parameter, parameter, value, divided_->contains(parameter) ? Held::share : Held::whole,
+                       divided_->whole_sizes(parameter, value)});
   };
   for (const auto& parameter : model_->named_parameters())
     add(weight_prefix, parameter.key(), parameter.value().detach());
   for (const auto& parameter : optimizer_->parameters()) {
     if (parameter.first_step > 0 && parameter.first_step >= steps) continue;
-    add(first_moment_prefix, parameter.name, parameter.first_moment);
-    if (parameter.second_moment.defined()) add(second_moment_prefix, parameter.name, parameter.second_moment);
+    for (const auto& [prefix, moment] :
+         {std::pair(first_moment_prefix, parameter.first_moment), {second_moment_prefix, parameter.second_moment}}) {
+      if (!moment.defined()) continue;
+      if (moments_)
+        tensors.push_back(
+            {prefix + parameter.name, parameter.name, moment, Held::stretch, parameter.value.sizes().vec()});
+      else
+        add(prefix, parameter.name, moment);
+    }
   }
   if (average_)
     for (const auto& [name, value] : average_->averages()) add(average_prefix, name, value);
@@ -276,17 +306,15 @@ void TrainingRun::take_from_first() {
     optimizer_->set_steps_done(progress_.steps_done);
   }
   std::vector<at::Tensor> alike;
-  const bool from_checkpoint = !divided_->empty() && !ranks_->of_first(loaded_ ? "loaded" : "", what).empty();
+  const bool from_checkpoint = saves_together() && !ranks_->of_first(loaded_ ? "loaded" : "", what).empty();
   for (const SavedTensor& each : saved_tensors(progress_.steps_done)) {
-    if (!divided_->contains(each.parameter)) {
+    if (each.held == SavedTensor::Held::whole) {
       alike.push_back(each.value);
     } else if (from_checkpoint) {
-      at::Tensor all = ranks_->is_first() ? whole(each)
-                                          : at::empty(divided_->whole_sizes(each.parameter, each.value),
-                                                      each.value.options().device(at::kCPU));
+      at::Tensor all = ranks_->is_first() ? whole(each) : at::empty(each.sizes, each.value.options().device(at::kCPU));
       ranks_->copy_from_first({all}, what);
-      copy_detached(each.value, divided_->share(each.parameter, all));
-    } else {  // as made from the seed
+      copy_detached(each.value, part_of(each, all));
+    } else if (each.held == SavedTensor::Held::share) {  // as made from the seed, as moments, which are 0
       copy_detached(each.value, shared_->same_heads().from_first(each.value, what).result(what));
     }
   }
@@ -295,7 +323,8 @@ void TrainingRun::take_from_first() {
 }
 
 std::vector<std::string> TrainingRun::load(const std::filesystem::path& path, const std::set<std::string>& may_differ) {
-  const SafeTensorsFile checkpoint(path);
+  const auto file = std::make_shared<const SafeTensorsFile>(path);
+  const SafeTensorsFile& checkpoint = *file;
   expect_whole(checkpoint);
   try {
     // Everything that may fail comes before the first change, but for a file that cannot be read a second time.
@@ -309,8 +338,7 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path, co
     const auto expect_there = [&](bool weights) {
       for (const SavedTensor& each : tensors)
         if (each.name.starts_with(weight_prefix) == weights)
-          entry_for(checkpoint, each.name,
-                    at::empty({}, each.value.options()).expand(divided_->whole_sizes(each.parameter, each.value)));
+          entry_for(checkpoint, each.name, at::empty({}, each.value.options()).expand(each.sizes));
     };
     expect_there(/*weights=*/true);
     expect_no_other_weights(*model_, checkpoint);
@@ -332,11 +360,11 @@ std::vector<std::string> TrainingRun::load(const std::filesystem::path& path, co
           differences.push_back("the checkpoint's " + std::move(line));
     optimizer_->zero_moments();
     for (const SavedTensor& each : tensors)
-      if (divided_->contains(each.parameter))
-        copy_detached(each.value, divided_->share(each.parameter, checkpoint.tensor(*checkpoint.find(each.name))));
-      else
+      if (each.held == SavedTensor::Held::whole)
         copy_tensor(checkpoint, each.name, each.value);
-    if (!divided_->empty()) loaded_ = path;
+      else
+        copy_detached(each.value, part_of(each, checkpoint.tensor(*checkpoint.find(each.name))));
+    if (saves_together()) loaded_ = file;
     optimizer_->zero_gradients();
     optimizer_->set_steps_done(progress.steps_done);
     progress_ = std::move(progress);

@@ -22,10 +22,10 @@ class WhenAccumulated : public torch::autograd::PostAccumulateGradHook {
 }  // namespace
 
 GradientExchange::GradientExchange(const distributed::Ranks& ranks, Optimizer& optimizer, GradientSum& slices,
-                                   const std::string& what, const SharedSlices* shared, const DividedWeights& divided)
-    : optimizer_(optimizer), slices_(slices) {
-  if (ranks.count() == 1) return;
-  learning_ = optimizer.learning();
+                                   const std::string& what, const SharedSlices* shared, const DividedWeights& divided,
+                                   const DividedMoments* moments)
+    : optimizer_(optimizer), slices_(slices), learning_(optimizer.learning()), moments_(moments) {
+  if (ranks.count() == 1 && moments == nullptr) return;
   std::vector<distributed::SumOverRanks::Adders> adders{{&ranks.all()}};
   if (shared != nullptr)
     adders = {{&ranks.all(), shared->all().count()}, {&shared->same_heads(), shared->ranks_of_text()}};
@@ -34,7 +34,9 @@ GradientExchange::GradientExchange(const distributed::Ranks& ranks, Optimizer& o
     const Optimizer::Parameter& parameter = optimizer.parameters()[index];
     gradients.push_back({parameter.value.numel(), divided.contains(parameter.name) ? std::size_t{1} : 0});
   }
-  sum_.emplace(std::move(adders), gradients, what);
+  distributed::SumOverRanks::Sums sums;
+  if (moments != nullptr) sums = {.stay_with_owners = true, .unit = DividedMoments::unit};
+  sum_.emplace(std::move(adders), gradients, what, sums);
 }
 
 GradientExchange::~GradientExchange() { end_hooks(); }
@@ -46,7 +48,7 @@ void GradientExchange::begin() {
     torch::autograd::impl::set_post_acc_grad_hooks(
         parameter, std::make_unique<WhenAccumulated>([this, place](const at::Tensor& made) {
           slices_.complete(learning_[place]);
-          sum_->ready(place, made.grad());
+          send(place, made.grad());
         }));
     hooked_.push_back(parameter);
   }
@@ -57,9 +59,19 @@ void GradientExchange::end_hooks() {
   hooked_.clear();
 }
 
+void GradientExchange::send(std::size_t place, const at::Tensor& gradient) {
+  sum_->ready(place, gradient);
+  // What others own is not needed here any more.
+  if (moments_ != nullptr) optimizer_.parameters()[learning_[place]].value.mutable_grad().reset();
+}
+
 void GradientExchange::finish() {
   end_hooks();
-  if (sum_) sum_->finish(optimizer_.gradients());
+  if (!sum_) return;
+  if (moments_ == nullptr) return sum_->finish(optimizer_.gradients());
+  for (std::size_t place = learning_.size(); place-- > 0;)
+    if (!sum_->is_there(place)) send(place, optimizer_.gradient(learning_[place]));
+  optimizer_.take_own_gradients(sum_->finish_own());
 }
 
 }  // namespace cogwheel::runs

@@ -9,6 +9,7 @@
 
 #include "cogwheel/distributed/ranks.h"
 #include "cogwheel/distributed/sum_over_ranks.h"
+#include "cogwheel/runs/training/divided_moments.h"
 #include "cogwheel/runs/training/divided_weights.h"
 #include "cogwheel/runs/training/gradient_sum.h"
 #include "cogwheel/runs/training/optimizer.h"
@@ -20,17 +21,18 @@ class GradientExchange {
  public:
   // Of one step. `slices` adds this rank's own; `what` is for LostRanks; `shared`: the ranks that have the same slices,
   // each of which has a part of the gradient, and of `divided` weights its share; null: every rank has slices of its
-  // own. With one rank nothing happens.
+  // own. `moments`: null where each rank updates all weights. With one rank nothing is exchanged.
   GradientExchange(const distributed::Ranks& ranks, Optimizer& optimizer, GradientSum& slices, const std::string& what,
-                   const SharedSlices* shared, const DividedWeights& divided);
+                   const SharedSlices* shared, const DividedWeights& divided, const DividedMoments* moments);
   ~GradientExchange();
   GradientExchange(const GradientExchange&) = delete;
   GradientExchange& operator=(const GradientExchange&) = delete;
 
   // From here on a parameter's gradient is sent when a backward pass has made it: before that of the last slice.
   void begin();
-  // Collective: the gradients of what learns become their sums over all slices of all ranks. What a rank has not made,
-  // because it stopped or met a NaN, goes as it is: ranks then agree not to use it.
+  // Collective: the gradients of what learns become their sums over all slices of all ranks; where ranks divide
+  // moments, the optimizer gets those of this rank's stretches. What a rank has not made, because it stopped or met a
+  // NaN, goes as it is: ranks then agree not to use it.
   void finish();
 
   // Seconds in which the backward pass waited for other ranks.
@@ -38,11 +40,14 @@ class GradientExchange {
 
  private:
   void end_hooks();
+  // The gradient of a parameter, by its place in `learning_`, is complete.
+  void send(std::size_t place, const at::Tensor& gradient);
 
   Optimizer& optimizer_;
   GradientSum& slices_;
   std::vector<std::size_t> learning_;  // indices of the optimizer's parameters
   std::vector<at::Tensor> hooked_;
+  const DividedMoments* moments_;
   std::optional<distributed::SumOverRanks> sum_;
 };
 

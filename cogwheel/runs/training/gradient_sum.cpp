@@ -42,7 +42,10 @@ void GradientSum::complete(std::size_t parameter) {
   if (complete_[parameter]) return;
   complete_[parameter] = true;
   const torch::NoGradGuard no_grad;
-  for (auto earlier = waiting_.rbegin(); earlier != waiting_.rend(); ++earlier) add_to(parameter, *earlier);
+  for (auto earlier = waiting_.rbegin(); earlier != waiting_.rend(); ++earlier) {
+    add_to(parameter, *earlier);
+    (*earlier)[parameter].reset();
+  }
 }
 
 }  // namespace cogwheel::runs

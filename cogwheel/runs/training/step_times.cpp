@@ -34,6 +34,7 @@ double seconds_of_step(const ModelOptions& model, const TrainingOptions& trainin
 TrainingOptions unwatched(TrainingOptions training) {
   training.spike_deviations = 0;
   training.parallel_context = training.parallel_tensor = 1;
+  training.parallel_divide_moments = false;
   return training;
 }
 

@@ -11,11 +11,13 @@
 #include <cmath>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "cogwheel/core/process/memory.h"
 #include "cogwheel/core/process/wall_clock.h"
 #include "cogwheel/distributed/ranks.h"
 #include "cogwheel/nn/dropout.h"
+#include "cogwheel/nn/ranks/awaited_weights.h"
 #include "cogwheel/nn/recomputed_blocks.h"
 #include "cogwheel/nn/transformer_block.h"
 #include "cogwheel/nn/weights/device_name.h"
@@ -25,6 +27,7 @@
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/mean_in_parts.h"
 #include "cogwheel/runs/training/batch_prefetcher.h"
+#include "cogwheel/runs/training/divided_moments.h"
 #include "cogwheel/runs/training/divided_weights.h"
 #include "cogwheel/runs/training/gradient_exchange.h"
 #include "cogwheel/runs/training/gradient_sum.h"
@@ -41,8 +44,10 @@ namespace {
 // The system would grant more memory than it has, and kill this process or another when the memory is used.
 void expect_memory(std::int64_t parameters, const TrainingOptions& training) {
   // Weight, gradient and two moments; the average of weights is a fifth. Ranks that share heads divide most of them,
-  // but have the whole weights at the start and in evaluations, in the place of gradients.
-  const double each = training.ema > 0 ? 5 : 4, held = 1 + (each - 1) / static_cast<double>(training.parallel_tensor);
+  // but have the whole weights at the start and in evaluations, in the place of gradients. How many divide moments is
+  // not known here.
+  const double each = (training.parallel_divide_moments ? 2 : 4) + (training.ema > 0 ? 1 : 0),
+               held = 1 + (each - 1) / static_cast<double>(training.parallel_tensor);
   const double needed = held * sizeof(float) * static_cast<double>(parameters);
   const auto there = static_cast<double>(physical_memory_bytes());
   const auto gibibytes = [](double bytes) { return std::to_string(std::llround(bytes / (1 << 30))) + " GiB"; };
@@ -81,10 +86,13 @@ std::uint64_t dropout_seed(std::uint64_t seed, std::int64_t step, std::int64_t s
   return slices == 1 ? of_step : nn::derived_seed(of_step, static_cast<std::uint64_t>(slice));
 }
 
-bool has_blocks(const torch::nn::Module& model) {
+// In the order of the blocks, of which a pass goes through one after the other.
+std::vector<at::Tensor> parameters_in_blocks(const torch::nn::Module& model) {
+  std::vector<at::Tensor> parameters;
   for (const auto& module : model.modules())
-    if (module->as<nn::TransformerBlockImpl>() != nullptr) return true;
-  return false;
+    if (module->as<nn::TransformerBlockImpl>() != nullptr)
+      for (const at::Tensor& each : module->parameters()) parameters.push_back(each);
+  return parameters;
 }
 
 // What every rank is told about a step of another, besides its losses.
@@ -152,7 +160,7 @@ TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& train
         fmt::format("a multiple of the {0} ranks, which share them (as of --set training.micro_batches={0})", sharing),
         std::to_string(options.micro_batches)));
   if (ranks_of_slice() > 1) task_->expect_shared(config_.model, options.parallel_context, options.parallel_tensor);
-  if (options.recompute > 0 && !has_blocks(*model_))
+  if (options.recompute > 0 && parameters_in_blocks(*model_).empty())
     throw UsageError(expected_got("training.recompute",
                                   "0: the model of " + task_->description().name + " has no transformer blocks",
                                   std::to_string(options.recompute)));
@@ -161,6 +169,8 @@ TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& train
     throw UsageError(expected_got("training.optimizer",
                                   "adamw: the model of " + task_->description().name + " has no hidden matrices",
                                   options.optimizer));
+  if (options.sample_every > 0)
+    for (const std::string& prompt : options.prompts) task_->expect_continuable(prompt);
   task_->initialize(*model_, options.seed);
   const WidthScaling scaling = width_scaling(config_, *model_);
   scale_first_values(scaling, config_, *model_);
@@ -169,6 +179,8 @@ TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& train
   divided_ =
       std::make_unique<DividedWeights>(*model_, ranks_->rank() % options.parallel_tensor, options.parallel_tensor);
   divided_->set_group([shared = shared_]() -> const distributed::Group& { return shared->of_heads(); });
+  if (options.parallel_divide_moments)
+    moments_ = std::make_unique<DividedMoments>(*ranks_, parameters_in_blocks(*model_));
   phases_ = task_->phases();
   learned_ = learned_parameters(*model_, options, *task_);
   std::vector<std::pair<std::string, at::Tensor>> learned;
@@ -177,8 +189,8 @@ TrainingRun::TrainingRun(const ModelOptions& model, const TrainingOptions& train
     learned.emplace_back(each.name, each.value);
     first_steps[each.name] = each.first_step;
   }
-  optimizer_ =
-      std::make_unique<Optimizer>(learned, options, hidden, first_steps, divided_->shares(scaling), divided_.get());
+  optimizer_ = std::make_unique<Optimizer>(learned, options, hidden, first_steps, divided_->shares(scaling),
+                                           divided_.get(), moments_.get());
   if (!device_of(options).is_cpu()) prefetcher_ = std::make_unique<BatchPrefetcher>(task_);
   if (options.ema > 0) average_ = std::make_unique<WeightAverage>(named_parameters(*model_), options.ema);
 }
@@ -246,7 +258,7 @@ std::vector<double> TrainingRun::losses_of_slices(const Batch& batch, const std:
   optimizer_->zero_gradients();
   std::vector<double> losses;
   for (std::int64_t slice = first; slice < first + own; ++slice) {
-    if (sum_of_shared(stop != nullptr && stop->load() ? 1 : 0) > 0) return losses;
+    if (sum_of_shared(stop != nullptr && stop->load() ? 1 : 0) > 0) break;
     Batch part = slices == 1 ? batch : slice_of(batch, slice, slices);
     if (shared_) part.texts = shared_->texts(), part.heads = shared_->heads();
     const double share = slices == 1 ? 1 : static_cast<double>(task_->counted(part)) / all;
@@ -255,9 +267,14 @@ std::vector<double> TrainingRun::losses_of_slices(const Batch& batch, const std:
       const at::Tensor loss = [&] {
         const nn::BFloat16Products products(options.precision == "bf16");
         const nn::RecomputedBlocks recomputed(options.recompute);
+        if (moments_) moments_->wait_for_rest_of_model();
+        const nn::AwaitedWeights awaited([this](const torch::nn::Module& block) {
+          if (moments_) moments_->wait_for(block);
+        });
         return task_->loss_in(phase_of(progress_.steps_done), *model_, part,
                               dropout_seed(options.seed, progress_.steps_done, slice, slices));
       }();
+      weights_have_come();
       losses.back() = share * sum_of_shared(loss.item<double>());
       if (!std::isfinite(losses.back())) return losses;
       if (sum.is_last_slice()) exchange.begin();
@@ -265,21 +282,37 @@ std::vector<double> TrainingRun::losses_of_slices(const Batch& batch, const std:
     }
     sum.take_slice();
   }
+  weights_have_come();  // where no slice was made, too: what follows is exchanged in one order on all ranks
   return losses;
+}
+
+void TrainingRun::weights_have_come() {
+  if (moments_) moments_->wait_for_all();
+  if (std::exchange(average_waits_, false)) average_->update();
+}
+
+void TrainingRun::take_all_weights() {
+  const auto start = WallClock::now();
+  const double waited = moments_ ? moments_->waited() : 0;
+  weights_have_come();
+  if (moments_) progress_.exchange_seconds += moments_->waited() - waited;
+  progress_.seconds += seconds_since(start);
 }
 
 std::optional<double> TrainingRun::differentiate(const Batch& batch, const std::atomic<bool>* stop) {
   const auto start = WallClock::now();
   const std::int64_t own = slices_of_a_rank();
+  const double waited = moments_ ? moments_->waited() : 0;
   const std::string step = "step " + std::to_string(progress_.steps_done + 1);
   GradientSum sum(optimizer_->values(), own);
-  GradientExchange exchange(*ranks_, *optimizer_, sum, "gradients of " + step, shared_.get(), *divided_);
+  GradientExchange exchange(*ranks_, *optimizer_, sum, "gradients of " + step, shared_.get(), *divided_,
+                            moments_.get());
   StepOfRank here{.stopped = false,
                   .wants_checkpoint = wants_checkpoint_,
                   .seconds = 0,
                   .losses = losses_of_slices(batch, stop, sum, exchange)};
   here.stopped = std::ssize(here.losses) < own && (here.losses.empty() || std::isfinite(here.losses.back()));
-  here.seconds = seconds_since(start) - exchange.waited();
+  here.seconds = seconds_since(start) - exchange.waited() - (moments_ ? moments_->waited() - waited : 0);
   slices_seconds_ += here.seconds;
   exchange.finish();
   double value = 0, slowest = 0;
@@ -308,13 +341,14 @@ std::optional<double> TrainingRun::step(const std::atomic<bool>* stop) {
   const DataPlace place = next_place(progress_.place);
   const Batch batch = prefetcher_ ? prefetcher_->take(*model_, options, place) : task_->batch(*model_, options, place);
   const double waiting = seconds_since(start);
-  double norm = 0;
+  double norm = 0, waited = 0;
   std::optional<double> value;
   try {
     value = differentiate(batch, stop);
     // Before the host waits for the gradients.
     if (prefetcher_ && progress_.steps_done + 1 < options.steps)
       prefetcher_->prefetch(*model_, options, next_place(after(place)));
+    if (moments_) waited = moments_->waited();
     if (value) {
       if (std::isfinite(*value)) norm = optimizer_->clip_gradients();
       if (const auto spike = watch_.spike_in(*value, norm))
@@ -335,7 +369,9 @@ std::optional<double> TrainingRun::step(const std::atomic<bool>* stop) {
     update_over_weight_ = optimizer_->measured_step(rate);
   else
     optimizer_->step(rate);
-  if (average_) average_->update();
+  if (moments_) progress_.exchange_seconds += moments_->waited() - waited;
+  average_waits_ = average_ != nullptr;
+  if (!moments_ || ranks_->count() == 1) weights_have_come();
   watch_.add(*value, norm);
   ++progress_.steps_done;
   progress_.place = after(place);
@@ -357,6 +393,7 @@ void TrainingRun::skip_to(std::int64_t step) {
 }
 
 MeasuredValues TrainingRun::measured(EvaluationPart part, nn::StatisticsOfHeads* heads) {
+  take_all_weights();
   const auto start = WallClock::now();
   const torch::NoGradGuard no_grad;
   const WeightAverage::InModel averaged(average_.get());
@@ -374,6 +411,7 @@ MeasuredValues TrainingRun::measured(EvaluationPart part, nn::StatisticsOfHeads*
 }
 
 Inspection TrainingRun::inspect(std::uint64_t seed) {
+  take_all_weights();
   const WeightAverage::InModel averaged(average_.get());
   const auto whole = whole_weights(*divided_, *model_, *optimizer_, "weights that are inspected");
   return task_->inspect(*model_, seed, nullptr);
@@ -438,16 +476,18 @@ TrainingStatus TrainingRun::train(const TrainingHooks& hooks) {
         return TrainingStatus::stopped;
       }
       const std::optional<double> best = progress_.best;
-      const bool evaluation_due = due(options.evaluate_every);
+      const bool evaluation_due = due(options.evaluate_every), sample_due = due(options.sample_every);
+      // Else they come while the next step goes forward.
+      if (evaluation_due || sample_due || due(options.checkpoint_every) || wants_checkpoint_) take_all_weights();
       if (evaluation_due || due(options.report_every)) {
         StepReport report = make_report();
         if (evaluation_due) evaluate(report);
         if (hooks.report) hooks.report(report);
       }
-      if (options.sample_every > 0 && due(options.sample_every)) continue_prompts(hooks);
+      if (options.sample_every > 0 && sample_due) continue_prompts(hooks);
       if (hooks.improved && progress_.best != best) hooks.improved();
       // Of ranks that save together, the first one's clock before the step.
-      if (due(options.checkpoint_every) || (divided_->empty() ? is_late() : wants_checkpoint_)) checkpoint();
+      if (due(options.checkpoint_every) || (saves_together() ? wants_checkpoint_ : is_late())) checkpoint();
     }
   } catch (const NonFiniteLoss& error) {
     problem_ = error.what();

@@ -31,9 +31,11 @@ class Ranks;
 namespace cogwheel::runs {
 
 class BatchPrefetcher;
+class DividedMoments;
 class DividedWeights;
 class GradientExchange;
 class GradientSum;
+class SafeTensorsFile;
 class SharedSlices;
 class Optimizer;
 struct LearnedParameter;
@@ -91,8 +93,10 @@ class TrainingRun {
   // Goes on as if the steps before that one had been made, for who times a later phase; the weights stay.
   void skip_to(std::int64_t step);
   // Collective. Makes one step and returns its loss. Throws NonFiniteLoss or LossSpike and leaves weights and optimiser
-  // unchanged.
+  // unchanged. Where several ranks divide moments, the weights of others' stretches come during the next step;
+  // the second waits for them.
   double step();
+  void take_all_weights();
   // Collective. Measures over everything that the task evaluates; always in float32 and without dropout.
   MeasuredValues measure();
   // Collective. What a report shows of the model. Measures and this are of the averaged weights, where options().ema is
@@ -102,9 +106,9 @@ class TrainingRun {
   RunConfig configuration() const;
 
   // Writes weights, moments, step and losses into one safetensors file, replaced atomically. Throws NonFiniteLoss, and
-  // leaves the file unchanged, where a weight is not finite. Where ranks share heads, the first one writes while all
-  // others call `help_to_save`, from which it has their shares; between `load` and `take_from_first` it writes alone,
-  // from what was loaded.
+  // leaves the file unchanged, where a weight is not finite. Where ranks share heads or divide moments, the first one
+  // writes while all others call `help_to_save`, from which it has their parts; between `load` and `take_from_first` it
+  // writes alone, from what was loaded.
   void save(const std::filesystem::path& path) const;
   void help_to_save() const;
   // Throws Error where the file is damaged or of another configuration. Returns one sentence for each difference from
@@ -117,8 +121,8 @@ class TrainingRun {
   // Collective. Throws UsageError that names what is not the same on all ranks, of what the bits depend on: the
   // configuration, the data, the machine, the build.
   void expect_alike() const;
-  // Collective. The state becomes that of the first rank. Where ranks share heads each takes its share of what was
-  // loaded; of a run that begins, what ranks have made from the seed is alike.
+  // Collective. The state becomes that of the first rank. Where ranks share heads or divide moments each takes its part
+  // of what was loaded; of a run that begins, what ranks have made from the seed is alike.
   void take_from_first();
 
   // Why `train` returned non_finite or spike.
@@ -163,15 +167,23 @@ class TrainingRun {
   static Progress progress_from(const nlohmann::json& state, SpikeWatch& watch, const TrainingOptions& training,
                                 const std::filesystem::path& path);
 
-  // A tensor of a checkpoint, or this rank's share of it.
+  // A tensor of a checkpoint, or this rank's part of it: a share of a parameter that ranks divide, or of what has a
+  // number for each of its numbers; or a stretch of a moment.
   struct SavedTensor {
+    enum class Held { whole, share, stretch };
     std::string name, parameter;
     at::Tensor value;
+    Held held;
+    std::vector<std::int64_t> sizes;  // of the whole
   };
   // In the order of names, after so many steps: what begins to learn later has no moments yet.
   std::vector<SavedTensor> saved_tensors(std::int64_t steps) const;
-  // Of all ranks' shares, or, where a checkpoint was loaded that the others do not have yet, from there.
+  // Of all ranks' parts, or, where a checkpoint was loaded that the others do not have yet, from there.
   at::Tensor whole(const SavedTensor& saved) const;
+  // This rank's part of it.
+  at::Tensor part_of(const SavedTensor& saved, const at::Tensor& whole) const;
+  // Whether other ranks have parts of what a checkpoint holds.
+  bool saves_together() const;
   // Collective: whether all weights of all ranks are. Throws NonFiniteLoss.
   void expect_finite_weights(const std::vector<SavedTensor>& tensors) const;
   // The first place from there on that is not left out.
@@ -188,6 +200,7 @@ class TrainingRun {
   // where it was stopped; their gradients are summed.
   std::vector<double> losses_of_slices(const Batch& batch, const std::atomic<bool>* stop, GradientSum& sum,
                                        GradientExchange& exchange);
+  void weights_have_come();
   // Collective, where it continues on any rank: of the averaged weights, or nothing where none asks for it.
   void continue_prompts(const TrainingHooks& hooks);
   // How many neighbouring ranks share the slices of this one, how many slices those are, and the first.
@@ -205,8 +218,9 @@ class TrainingRun {
   const distributed::Ranks* ranks_;
   std::shared_ptr<const SharedSlices> shared_;  // null: each rank has slices of its own
   std::unique_ptr<DividedWeights> divided_;
-  std::optional<std::filesystem::path> loaded_;  // a checkpoint that other ranks do not have yet
-  RunConfig config_;                             // completed by the task
+  std::unique_ptr<DividedMoments> moments_;        // null: each rank updates all of its weights
+  std::shared_ptr<const SafeTensorsFile> loaded_;  // a checkpoint that other ranks do not have yet
+  RunConfig config_;                               // completed by the task
   // Behind pointers, so that this header needs none of libtorch's, which take ten times as long to compile.
   std::shared_ptr<torch::nn::Module> model_;
   std::unique_ptr<BatchPrefetcher> prefetcher_;  // null: of a model on the CPU, which has nothing to wait for
@@ -216,6 +230,7 @@ class TrainingRun {
   std::unique_ptr<WeightAverage> average_;  // null: none
   SpikeWatch watch_;
   Progress progress_;
+  bool average_waits_ = false;     // for the weights of the last step
   bool wants_checkpoint_ = false;  // by this rank's clock, and after a step by the first one's
   double slices_seconds_ = 0;      // in this process
   double update_over_weight_ = 0;  // of the last step that was measured

@@ -25,7 +25,8 @@ void WeightAverage::update() {
 
 void WeightAverage::exchange() {
   for (std::size_t i = 0; i < weights_.size(); ++i) {
-    const at::Tensor weight = weights_[i].detach();
+    // With a count of changes of its own: an average may change between a forward and a backward pass.
+    const at::Tensor weight = weights_[i].variable_data();
     weights_[i].set_data(averages_[i].second);
     averages_[i].second = weight;
   }

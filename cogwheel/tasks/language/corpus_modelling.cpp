@@ -103,6 +103,8 @@ class CorpusModelling : public LanguageModelTask {
             std::to_string(model.heads)));
   }
 
+  void expect_continuable(const std::string& prompt) const override { tokens_of_prompt(tokenizer(), prompt); }
+
   std::string continued(torch::nn::Module& model, const std::string& prompt, std::uint64_t seed) const override {
     return continued_text(model, tokenizer(), prompt, seed);
   }

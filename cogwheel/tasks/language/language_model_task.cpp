@@ -64,6 +64,12 @@ void LanguageModelTask::complete_taught_model(runs::RunConfig& config, std::int6
   lessons_.complete(model);
 }
 
+std::vector<Token> LanguageModelTask::tokens_of_prompt(const text::Tokenizer& tokenizer, const std::string& prompt) {
+  std::vector<Token> tokens = tokenizer.encode(prompt, "training.prompts");
+  if (tokens.empty()) throw UsageError(expected_got("training.prompts", "texts of a token at least", "an empty one"));
+  return tokens;
+}
+
 std::string LanguageModelTask::continued_text(torch::nn::Module& module, const text::Tokenizer& tokenizer,
                                               const std::string& prompt, std::uint64_t seed) {
   LanguageModel model = nn::holder_of<LanguageModel>(module);
@@ -71,7 +77,7 @@ std::string LanguageModelTask::continued_text(torch::nn::Module& module, const t
   options.temperature = 0.8;
   options.seed = seed;
   options.vocabulary = tokenizer.vocabulary();
-  return tokenizer.decode(sample(model, tokenizer.encode(prompt, "training.prompts"), options));
+  return tokenizer.decode(sample(model, tokens_of_prompt(tokenizer, prompt), options));
 }
 
 std::string LanguageModelTask::text_of(const text::Tokenizer& tokenizer, std::span<const Token> tokens,

@@ -38,6 +38,8 @@ class LanguageModelTask : public runs::Task {
   virtual runs::Batch held_out_windows_of(std::int64_t context, std::int64_t tokens, std::uint64_t seed) const;
 
  protected:
+  // Of training.prompts. Throws UsageError for one that has none.
+  static std::vector<Token> tokens_of_prompt(const text::Tokenizer& tokenizer, const std::string& prompt);
   // Task::continued.
   static std::string continued_text(torch::nn::Module& model, const text::Tokenizer& tokenizer,
                                     const std::string& prompt, std::uint64_t seed);

@@ -75,6 +75,8 @@ class LanguageModelling : public LanguageModelTask {
     return {windows.inputs, windows.targets, training.batch * context};
   }
 
+  void expect_continuable(const std::string& prompt) const override { tokens_of_prompt(*data_->tokenizer, prompt); }
+
   std::string continued(torch::nn::Module& module, const std::string& prompt, std::uint64_t seed) const override {
     return continued_text(module, *data_->tokenizer, prompt, seed);
   }

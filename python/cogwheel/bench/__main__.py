@@ -386,8 +386,8 @@ def bench_scale(arguments: argparse.Namespace) -> list[dict[str, object]]:
             refuse(f"bench: ranks: expected a divisor of the batch of {shape.batch}, got {arguments.ranks}")
         timings = scale.measure(shape, arguments.ranks, arguments.threads, seconds=arguments.seconds)
         print(f"\n{shape.describe()}\n  {'':28}{'ms':>9}{'medians':>10}{'share':>8}")
-        for name, alone in ((scale.OURS, scale.OURS_ALONE), (scale.PEER, scale.PEER_ALONE)):
-            for each in (alone, name):
+        for alone, together in scale.SIDES.items():
+            for each in (alone, *together):
                 more = {"size": size, "ranks": arguments.ranks, "threads": arguments.threads, "share": timings[alone].min / timings[each].min}
                 results.append(row(each, timings[each], timings[scale.PEER], **more))
                 print(f"  {each:28}{1e3 * timings[each].min:9.1f}{1e3 * timings[each].median:10.1f}{more['share']:8.3f}", flush=True)

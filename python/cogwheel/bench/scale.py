@@ -1,7 +1,7 @@
 """`bench scale`: what ranks add to a step, beside the same model in DistributedDataParallel with ZeroRedundancyOptimizer.
 
-Each side is one process a rank, which makes a step for each line that it reads; the sides take turns, and those that wait are idle. Without
-exchange each process makes a step of its share of the batch for itself. As a program this module is a rank of the peer.
+Each side is one process a rank, which makes a few steps for each line that it reads, so that what goes on from one step to the next is in them; the sides take
+turns, and those that wait are idle. Without exchange each process makes steps of its share of the batch for itself. As a program this module is a rank of the peer.
 """
 
 import contextlib
@@ -23,7 +23,11 @@ SHAPES = {
     "6x384": Shape(layers=6, heads=6, width=384, context=256, batch=16, vocabulary=65),
     "12x768": Shape(layers=12, heads=12, width=768, context=256, batch=4, vocabulary=65),
 }
-OURS, OURS_ALONE, PEER, PEER_ALONE = "Cogwheel", "Cogwheel without exchange", "DDP with ZeRO-1", "DDP without exchange"
+OURS, OURS_DIVIDED, OURS_ALONE = "Cogwheel", "Cogwheel, moments divided", "Cogwheel without exchange"
+PEER, PEER_ALONE = "DDP with ZeRO-1", "DDP without exchange"
+STEPS = 3  # of a turn
+# Those that exchange, by the one that does not.
+SIDES = {OURS_ALONE: (OURS, OURS_DIVIDED), PEER_ALONE: (PEER,)}
 
 
 class RankSteps:
@@ -52,9 +56,9 @@ class RankSteps:
             answers.append(json.loads(line))
         return answers
 
-    def step(self) -> list[dict]:
+    def steps(self) -> list[dict]:
         for process in self.processes:
-            process.stdin.write("step\n")
+            process.stdin.write(f"{STEPS} steps\n")
             process.stdin.flush()
         return self.answers()
 
@@ -83,16 +87,19 @@ def measure(shape: Shape, ranks: int, threads: int, *, seconds: float) -> dict[s
             return steps
 
         peer = ["cogwheel.bench.scale", json.dumps(own.__dict__)]
+        together = [*ours, *shape.words("softmax"), f"--set=training.micro_batches={ranks}"]
         sides = {
-            OURS: side("ours", [*ours, *shape.words("softmax"), f"--set=training.micro_batches={ranks}"]),
+            OURS: side("ours", together),
+            OURS_DIVIDED: side("divided", [*together, "--set=parallel.divide_moments=true"]),
             OURS_ALONE: side(None, [*ours, *own.words("softmax")]),
             PEER: side("peer", peer),
             PEER_ALONE: side(None, peer),
         }
-        jobs = {name: each.step for name, each in sides.items()}
-        for step in jobs.values():  # the first steps allocate
-            step()
-        return take_turns(jobs, seconds=seconds, min_turns=3)
+        jobs = {name: each.steps for name, each in sides.items()}
+        for steps in jobs.values():  # the first steps allocate
+            steps()
+        turns = take_turns(jobs, seconds=seconds, min_turns=3)
+        return {name: Timing(each.min / STEPS, each.median / STEPS, each.turns) for name, each in turns.items()}
 
 
 def main() -> None:
@@ -116,8 +123,9 @@ def main() -> None:
             optimizer_class=torch.optim.AdamW, **given,
         )  # fmt: skip
     print(json.dumps({"parameters": sum(each.numel() for each in training.model.parameters())}), flush=True)
-    for _ in sys.stdin:
-        print(json.dumps({"loss": training.step()}), flush=True)
+    for line in sys.stdin:
+        losses = [training.step() for _ in range(int(line.split()[0]))]
+        print(json.dumps({"loss": losses[-1]}), flush=True)
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ TEST(ResultsJson, RefusesWhatCannotBe) {
   EXPECT_EQ(refusal("/configuration/model.width", nullptr),
             "r: configuration: model.width: expected a text, a number, true or false, or texts, got null");
   EXPECT_EQ(refusal("/configuration/model.widht", 3),
-            "r: configuration: key: expected model.width, model.window (the nearest of 80 names), got model.widht");
+            "r: configuration: key: expected model.width, model.window (the nearest of 81 names), got model.widht");
   EXPECT_EQ(refusal("/mechanisms/0/title", 3), "r: title: expected a text, got 3");
   EXPECT_EQ(refusal("/runs/0/seconds", "long"), "r: seconds: expected a number, got \"long\"");
   EXPECT_EQ(refusal("/tuning/0/chosen", Json::array({1})), "r: chosen: expected true or false, got an array");

@@ -126,7 +126,7 @@ TEST(Variants, AreRefusedWhereTheyWouldCompareNothing) {
             "--variant: expected NAME: KEY=VALUE …, as in \"outer: model.mechanism=cog\", got outer: cog");
   EXPECT_NE(refusal({"a/b: model.mechanism=cog"}).find("without / and :"), std::string::npos);
   EXPECT_EQ(refusal({"a: model.windw=8"}),
-            "--variant a: key: expected model.window, model.width (the nearest of 80 names), got model.windw");
+            "--variant a: key: expected model.window, model.width (the nearest of 81 names), got model.windw");
   EXPECT_EQ(refusal({"a: model.mechanism=cog", "a: model.window=8"}),
             "--variant: expected each name once, got a twice");
   EXPECT_EQ(refusal({"a: model.mechanism=cog", "b: model.mechanism=cog"}),

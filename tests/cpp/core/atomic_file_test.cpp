@@ -33,6 +33,17 @@ TEST(AtomicFile, LeavesTheOldFileUntilCommitted) {
   EXPECT_EQ(entries(folder.path()), 1);
 }
 
+TEST(AtomicFile, IsOverwrittenInPlace) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "file";
+  AtomicFile file(path);
+  file.write("length ????, numbers");
+  file.overwrite(7, "0020");
+  file.write(" and more");
+  file.commit();
+  EXPECT_EQ(read_file(path), "length 0020, numbers and more");
+}
+
 TEST(AtomicFile, IsFinishedBeforeItIsCommitted) {
   const TemporaryFolder folder;
   const auto path = folder.write("file", "old"), other = folder.write("other", "old");
