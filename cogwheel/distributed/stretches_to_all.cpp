@@ -42,8 +42,7 @@ void StretchesToAll::begin_next() {
     const at::Tensor& flat = flat_[piece.tensor];
     const std::int64_t size = BucketPlan::owned(piece, flat.numel(), group_.rank(), owners_);
     if (size > 0)
-      own.narrow(0, piece.column, size)
-          .copy_(flat.narrow(0, owners_.first(flat.numel(), group_.rank()) + piece.of_stretch, size));
+      own.narrow(0, piece.column, size).copy_(owners_.own(flat, group_.rank()).narrow(0, piece.of_stretch, size));
   }
   under_way_[begun_++] = group_.gather(own, what_);
 }
