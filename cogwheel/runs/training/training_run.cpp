@@ -10,7 +10,6 @@
 #include <bit>
 #include <cmath>
 #include <optional>
-#include <stdexcept>
 #include <utility>
 
 #include "cogwheel/core/process/memory.h"
@@ -25,7 +24,6 @@
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/ops/support/engine.h"
 #include "cogwheel/runs/batch.h"
-#include "cogwheel/runs/mean_in_parts.h"
 #include "cogwheel/runs/training/batch_prefetcher.h"
 #include "cogwheel/runs/training/divided_moments.h"
 #include "cogwheel/runs/training/divided_weights.h"
@@ -110,20 +108,6 @@ struct StepOfRank {
     return {numbers.at(0) != 0, numbers.at(1) != 0, numbers.at(2), {numbers.begin() + 3, numbers.end()}};
   }
 };
-
-// For who uses the model elsewhere than in steps: the whole parameters have the room of gradients.
-DividedWeights::WholeInModel whole_weights(const DividedWeights& divided, torch::nn::Module& model,
-                                           Optimizer& optimizer, const std::string& what) {
-  if (!divided.empty()) optimizer.zero_gradients();
-  return {divided, model, what};
-}
-
-void expect_finite(double value, std::string_view what, std::int64_t step) {
-  if (!std::isfinite(value))
-    throw NonFiniteLoss(
-        expected_got(what, "a finite number",
-                     std::string(std::isnan(value) ? "NaN" : "infinity") + " at step " + std::to_string(step)));
-}
 
 }  // namespace
 
@@ -241,6 +225,13 @@ void TrainingRun::begin_phase() {
 
 void TrainingRun::leave_out(const LeftOutRows& rows) { progress_.left_out.insert(rows.begin(), rows.end()); }
 
+void TrainingRun::expect_finite(double value, std::string_view what, std::int64_t step) {
+  if (!std::isfinite(value))
+    throw NonFiniteLoss(
+        expected_got(what, "a finite number",
+                     std::string(std::isnan(value) ? "NaN" : "infinity") + " at step " + std::to_string(step)));
+}
+
 bool TrainingRun::is_measured_step() const {
   const TrainingOptions& options = config_.training;
   const std::int64_t step = progress_.steps_done + 1;
@@ -291,18 +282,20 @@ void TrainingRun::weights_have_come() {
   if (std::exchange(average_waits_, false)) average_->update();
 }
 
+double TrainingRun::waited_for_weights() const { return moments_ ? moments_->waited() : 0; }
+
 void TrainingRun::take_all_weights() {
   const auto start = WallClock::now();
-  const double waited = moments_ ? moments_->waited() : 0;
+  const double waited = waited_for_weights();
   weights_have_come();
-  if (moments_) progress_.exchange_seconds += moments_->waited() - waited;
+  progress_.exchange_seconds += waited_for_weights() - waited;
   progress_.seconds += seconds_since(start);
 }
 
 std::optional<double> TrainingRun::differentiate(const Batch& batch, const std::atomic<bool>* stop) {
   const auto start = WallClock::now();
   const std::int64_t own = slices_of_a_rank();
-  const double waited = moments_ ? moments_->waited() : 0;
+  const double waited = waited_for_weights();
   const std::string step = "step " + std::to_string(progress_.steps_done + 1);
   GradientSum sum(optimizer_->values(), own);
   GradientExchange exchange(*ranks_, *optimizer_, sum, "gradients of " + step, shared_.get(), *divided_,
@@ -312,7 +305,7 @@ std::optional<double> TrainingRun::differentiate(const Batch& batch, const std::
                   .seconds = 0,
                   .losses = losses_of_slices(batch, stop, sum, exchange)};
   here.stopped = std::ssize(here.losses) < own && (here.losses.empty() || std::isfinite(here.losses.back()));
-  here.seconds = seconds_since(start) - exchange.waited() - (moments_ ? moments_->waited() - waited : 0);
+  here.seconds = seconds_since(start) - exchange.waited() - (waited_for_weights() - waited);
   slices_seconds_ += here.seconds;
   exchange.finish();
   double value = 0, slowest = 0;
@@ -348,7 +341,7 @@ std::optional<double> TrainingRun::step(const std::atomic<bool>* stop) {
     // Before the host waits for the gradients.
     if (prefetcher_ && progress_.steps_done + 1 < options.steps)
       prefetcher_->prefetch(*model_, options, next_place(after(place)));
-    if (moments_) waited = moments_->waited();
+    waited = waited_for_weights();
     if (value) {
       if (std::isfinite(*value)) norm = optimizer_->clip_gradients();
       if (const auto spike = watch_.spike_in(*value, norm))
@@ -369,7 +362,7 @@ std::optional<double> TrainingRun::step(const std::atomic<bool>* stop) {
     update_over_weight_ = optimizer_->measured_step(rate);
   else
     optimizer_->step(rate);
-  if (moments_) progress_.exchange_seconds += moments_->waited() - waited;
+  progress_.exchange_seconds += waited_for_weights() - waited;
   average_waits_ = average_ != nullptr;
   if (!moments_ || ranks_->count() == 1) weights_have_come();
   watch_.add(*value, norm);
@@ -390,69 +383,6 @@ double TrainingRun::step() { return *step(nullptr); }
 void TrainingRun::skip_to(std::int64_t step) {
   optimizer_->set_steps_done(step);
   progress_.steps_done = step;
-}
-
-MeasuredValues TrainingRun::measured(EvaluationPart part, nn::StatisticsOfHeads* heads) {
-  take_all_weights();
-  const auto start = WallClock::now();
-  const torch::NoGradGuard no_grad;
-  const WeightAverage::InModel averaged(average_.get());
-  const auto whole = whole_weights(*divided_, *model_, *optimizer_, "weights that are measured");
-  const PartsOfRanks shared(*ranks_);
-  MeasuredValues values = task_->evaluate(*model_, config_.training, part, heads);
-  progress_.evaluation_seconds += seconds_since(start);
-  for (const Measure& measure : task_->description().measures) {
-    if (const double* value = find_value(values, measure.name))
-      expect_finite(*value, measure.title, progress_.steps_done);
-    else if (part == EvaluationPart::whole || !measure.at_end_only)
-      throw std::logic_error(expected_got("task " + task_->description().name, "a value of " + measure.name, "none"));
-  }
-  return values;
-}
-
-Inspection TrainingRun::inspect(std::uint64_t seed) {
-  take_all_weights();
-  const WeightAverage::InModel averaged(average_.get());
-  const auto whole = whole_weights(*divided_, *model_, *optimizer_, "weights that are inspected");
-  return task_->inspect(*model_, seed, nullptr);
-}
-
-MeasuredValues TrainingRun::measure() { return progress_.last_measured = measured(EvaluationPart::whole); }
-
-void TrainingRun::evaluate(StepReport& report) {
-  const TaskDescription& description = task_->description();
-  progress_.last_measured = report.measured = measured(EvaluationPart::curve, &report.heads);
-  if (const double* value = find_value(report.measured, description.decisive().name))
-    if (!progress_.best || description.decisive().better(*value, *progress_.best)) progress_.best = *value;
-  if (progress_.steps_done < config_.training.steps) return;
-  const bool more = std::any_of(description.measures.begin(), description.measures.end(),
-                                [](const Measure& measure) { return measure.at_end_only; });
-  if (more || task_->data(config_.model, config_.training).curve_is_part())
-    report.final_measured = progress_.last_measured = measured(EvaluationPart::whole);
-}
-
-StepReport TrainingRun::make_report() {
-  const double recent_seconds = progress_.seconds - progress_.seconds_at_report;
-  const auto recent_tokens = static_cast<double>(progress_.tokens - progress_.tokens_at_report);
-  const StepReport report{.step = progress_.steps_done,
-                          .steps = config_.training.steps,
-                          .tokens = progress_.tokens,
-                          .seconds = progress_.seconds,
-                          .train_loss = progress_.loss_sum / static_cast<double>(progress_.loss_count),
-                          .learning_rate = runs::learning_rate(config_.training, progress_.steps_done - 1),
-                          .tokens_per_second = recent_seconds > 0 ? recent_tokens / recent_seconds : 0,
-                          .gradient_norm = progress_.norm_sum / static_cast<double>(progress_.loss_count),
-                          .update_over_weight = update_over_weight_,
-                          .waiting_seconds = progress_.waiting_seconds,
-                          .exposed_communication_seconds = progress_.exchange_seconds,
-                          .slowest_rank_seconds = progress_.slowest_seconds,
-                          .phase = phase_of(progress_.steps_done - 1).name};
-  progress_.loss_sum = progress_.norm_sum = progress_.waiting_seconds = 0;
-  progress_.exchange_seconds = progress_.slowest_seconds = 0;
-  progress_.loss_count = 0;
-  progress_.seconds_at_report = progress_.seconds;
-  progress_.tokens_at_report = progress_.tokens;
-  return report;
 }
 
 TrainingStatus TrainingRun::train(const TrainingHooks& hooks) {
@@ -497,18 +427,6 @@ TrainingStatus TrainingRun::train(const TrainingHooks& hooks) {
     return TrainingStatus::spike;
   }
   return TrainingStatus::finished;
-}
-
-void TrainingRun::continue_prompts(const TrainingHooks& hooks) {
-  if (!hooks.sample && divided_->empty()) return;
-  const torch::NoGradGuard no_grad;
-  const WeightAverage::InModel averaged(average_.get());
-  const auto whole = whole_weights(*divided_, *model_, *optimizer_, "weights that continue a prompt");
-  if (!hooks.sample) return;
-  const std::vector<std::string>& prompts = config_.training.prompts;
-  for (std::size_t index = 0; index < prompts.size(); ++index)
-    hooks.sample({progress_.steps_done, prompts[index],
-                  task_->continued(*model_, prompts[index], nn::derived_seed(config_.training.seed, index))});
 }
 
 }  // namespace cogwheel::runs

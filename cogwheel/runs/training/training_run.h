@@ -16,6 +16,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -201,6 +202,8 @@ class TrainingRun {
   std::vector<double> losses_of_slices(const Batch& batch, const std::atomic<bool>* stop, GradientSum& sum,
                                        GradientExchange& exchange);
   void weights_have_come();
+  // Seconds in which this rank has waited for weights that others update.
+  double waited_for_weights() const;
   // Collective, where it continues on any rank: of the averaged weights, or nothing where none asks for it.
   void continue_prompts(const TrainingHooks& hooks);
   // How many neighbouring ranks share the slices of this one, how many slices those are, and the first.
@@ -210,6 +213,7 @@ class TrainingRun {
   // Collective of the ranks that share its slices.
   double sum_of_shared(double own) const;
   bool is_measured_step() const;
+  static void expect_finite(double value, std::string_view what, std::int64_t step);  // throws NonFiniteLoss
   StepReport make_report();
   void evaluate(StepReport& report);
   MeasuredValues measured(EvaluationPart part, nn::StatisticsOfHeads* heads = nullptr);
