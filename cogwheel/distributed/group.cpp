@@ -69,15 +69,32 @@ std::vector<std::int64_t> with_ranks(std::int64_t count, const at::Tensor& own) 
 }  // namespace
 
 at::Tensor Exchange::result(const std::string& what) {
-  at::Tensor bytes = std::move(begun_);
-  if (group_->count() > 1)
-    bytes = group_->attempt(what, [&] {
-      const at::Tensor done = called("_c10d_functional::wait_tensor", {bytes});
-      if (group_->threads_ == Group::Threads::several) one_at_a_time().ended(group_->name_, bytes);
-      return done;
-    });
-  sent_.reset();
-  return bytes.view(type_).view(sizes_);
+  at::Tensor all;  // of several parts: bytes of each rank
+  if (parts_.size() > 1) {
+    std::int64_t of_rank = 0;
+    for (const Part& part : parts_) of_rank += part.begun.numel() / group_->count();
+    all = at::empty({group_->count(), of_rank}, at::kByte);
+  }
+  std::int64_t first = 0;
+  for (Part& part : parts_) {
+    at::Tensor bytes = std::move(part.begun);
+    if (group_->count() > 1)
+      bytes = group_->attempt(what, [&] {
+        const at::Tensor done = called("_c10d_functional::wait_tensor", {bytes});
+        if (group_->threads_ == Group::Threads::several) one_at_a_time().ended(group_->name_, bytes);
+        return done;
+      });
+    part.sent.reset();
+    if (parts_.size() == 1) {
+      all = bytes;
+      continue;
+    }
+    const std::int64_t size = bytes.numel() / group_->count();
+    all.narrow(1, first, size).copy_(bytes.view({group_->count(), size}));
+    first += size;
+  }
+  parts_.clear();
+  return all.view(-1).view(type_).view(sizes_);
 }
 
 Group::Group(std::string name, std::int64_t rank, std::int64_t count, Threads threads)
@@ -110,17 +127,32 @@ at::Tensor Group::begin(const char* operation, const at::Tensor& input, std::vec
   });
 }
 
+std::int64_t Group::parts_of_message(const at::Tensor& tensor, std::int64_t bytes) const {
+  // With several threads one exchange is under way at a time, so that beginning all parts would wait for all but the
+  // last. NCCL cuts by itself.
+  if (count_ == 1 || threads_ == Threads::several || !tensor.is_cpu()) return 1;
+  return std::max<std::int64_t>(1, (bytes + largest_message - 1) / largest_message);
+}
+
 Exchange Group::gather(const at::Tensor& own, const std::string& what) const {
   const at::Tensor bytes = bytes_of(own);
-  return {this, begin("_c10d_functional::all_gather_into_tensor", bytes, {count_}, what), bytes,
-          with_ranks(count_, own), own.scalar_type()};
+  Exchange exchange(this, with_ranks(count_, own), own.scalar_type());
+  for (const at::Tensor& part : bytes.chunk(parts_of_message(bytes, bytes.numel())))
+    exchange.parts_.push_back({begin("_c10d_functional::all_gather_into_tensor", part, {count_}, what), part});
+  return exchange;
 }
 
 Exchange Group::exchange(const at::Tensor& parts, const std::string& what) const {
-  const std::vector<std::int64_t> counts(static_cast<std::size_t>(count_), parts.numel() / count_);
-  Exchange begun = exchange(parts.reshape(-1), counts, counts, what);
-  begun.sizes_ = parts.sizes().vec();
-  return begun;
+  const std::int64_t of_rank = parts.numel() / count_ * parts.element_size(), pieces = parts_of_message(parts, of_rank);
+  Exchange exchange(this, parts.sizes().vec(), parts.scalar_type());
+  const at::Tensor bytes = bytes_of(parts).view({count_, of_rank});
+  const auto begun_of = [&](const at::Tensor& flat, std::int64_t to_each) -> Exchange::Part {
+    const std::vector<std::int64_t> counts(static_cast<std::size_t>(count_), to_each);
+    return {begin("_c10d_functional::all_to_all_single", flat, {counts, counts}, what), flat};
+  };
+  for (const at::Tensor& part : pieces == 1 ? std::vector<at::Tensor>{bytes} : bytes.chunk(pieces, 1))
+    exchange.parts_.push_back(begun_of(part.reshape(-1), part.size(1)));
+  return exchange;
 }
 
 Exchange Group::exchange(const at::Tensor& flat, const std::vector<std::int64_t>& sent,
@@ -130,17 +162,17 @@ Exchange Group::exchange(const at::Tensor& flat, const std::vector<std::int64_t>
     for (std::int64_t& each : counts) each *= static_cast<std::int64_t>(flat.element_size());
     return counts;
   };
-  return {this,
-          begin("_c10d_functional::all_to_all_single", bytes, {in_bytes(received), in_bytes(sent)}, what),
-          bytes,
-          {-1},
-          flat.scalar_type()};
+  Exchange exchange(this, {-1}, flat.scalar_type());
+  exchange.parts_.push_back(
+      {begin("_c10d_functional::all_to_all_single", bytes, {in_bytes(received), in_bytes(sent)}, what), bytes});
+  return exchange;
 }
 
 Exchange Group::from_first(const at::Tensor& own, const std::string& what) const {
   const at::Tensor bytes = bytes_of(own);
-  return {this, begin("_c10d_functional::broadcast", bytes, {std::int64_t{0}}, what), bytes, own.sizes().vec(),
-          own.scalar_type()};
+  Exchange exchange(this, own.sizes().vec(), own.scalar_type());
+  exchange.parts_.push_back({begin("_c10d_functional::broadcast", bytes, {std::int64_t{0}}, what), bytes});
+  return exchange;
 }
 
 at::Tensor sum_of_ranks(const at::Tensor& of_ranks) {

@@ -20,6 +20,11 @@ class LostRanks : public Error {
   using Error::Error;
 };
 
+// Bytes that one rank sends another at a time where both send as much. What the buffers of a socket do not hold at once
+// Gloo (torch 2.13) sends in one direction after the other, at little more than half of a link's rate
+// (docs/results/scale.md).
+inline constexpr std::int64_t largest_message = 3 << 19;
+
 class Group;
 
 // An exchange that has begun.
@@ -32,11 +37,15 @@ class Exchange {
 
  private:
   friend class Group;
-  Exchange(const Group* group, at::Tensor begun, at::Tensor sent, std::vector<std::int64_t> sizes, at::ScalarType type)
-      : group_(group), begun_(std::move(begun)), sent_(std::move(sent)), sizes_(std::move(sizes)), type_(type) {}
+  Exchange(const Group* group, std::vector<std::int64_t> sizes, at::ScalarType type)
+      : group_(group), sizes_(std::move(sizes)), type_(type) {}
+
+  struct Part {
+    at::Tensor begun, sent;  // what is sent lives until it has gone
+  };
 
   const Group* group_ = nullptr;
-  at::Tensor begun_, sent_;  // what is sent lives until it has gone
+  std::vector<Part> parts_;  // several: of messages to each rank, one after the other
   std::vector<std::int64_t> sizes_;
   at::ScalarType type_ = at::kByte;
 };
@@ -57,7 +66,8 @@ class Group {
   Exchange gather(const at::Tensor& own, const std::string& what) const;
   // parts [ranks, …], part r for rank r → [ranks, …], part r from rank r.
   Exchange exchange(const at::Tensor& parts, const std::string& what) const;
-  // The same of parts that differ in size: how many numbers of the flat tensor are for each rank and come from each.
+  // The same, in one message to each rank, of parts that differ in size: how many numbers of the flat tensor are for
+  // each rank and come from each.
   Exchange exchange(const at::Tensor& flat, const std::vector<std::int64_t>& sent,
                     const std::vector<std::int64_t>& received, const std::string& what) const;
   // What the first rank has.
@@ -67,6 +77,8 @@ class Group {
   friend class Exchange;
   at::Tensor begin(const char* operation, const at::Tensor& input, std::vector<c10::IValue> arguments,
                    const std::string& what) const;
+  // In how many parts a message of so many bytes travels.
+  std::int64_t parts_of_message(const at::Tensor& tensor, std::int64_t bytes) const;
   // What `act` returns; LostRanks for what it throws.
   template <class Act>
   at::Tensor attempt(const std::string& what, const Act& act) const;

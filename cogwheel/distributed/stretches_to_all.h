@@ -37,9 +37,9 @@ class StretchesToAll {
   Owners owners_;
   std::vector<at::Tensor> flat_;
   std::string what_;
-  std::vector<BucketPlan> plans_;
-  std::vector<std::size_t> buckets_until_;  // of each tensor: how many buckets until it has come
-  std::vector<Exchange> under_way_;         // of each bucket
+  std::vector<ExchangePlan> plans_;
+  std::vector<std::size_t> exchanges_until_;  // of each tensor: how many exchanges until it has come
+  std::vector<Exchange> under_way_;           // of each
   std::size_t begun_ = 0, taken_ = 0;
   double waited_ = 0;
 };

@@ -17,9 +17,14 @@ SumOverRanks::SumOverRanks(std::vector<Adders> adders, const std::vector<Summand
       tensors_(tensors),
       what_(std::move(what)),
       sums_(sums),
-      buckets_of_(tensors.size()),
+      parts_of_(tensors.size()),
       is_there_(tensors.size(), false),
       own_sums_(sums.stay_with_owners ? tensors.size() : 0) {
+  struct Bucket {
+    std::size_t adders;
+    std::vector<ExchangePlan> plans;
+  };
+  std::vector<Bucket> buckets;
   std::vector<std::int64_t> numbers;
   for (const Summand& each : tensors_) numbers.push_back(each.size);
   for (std::size_t by = 0; by < adders_.size(); ++by) {
@@ -28,16 +33,21 @@ SumOverRanks::SumOverRanks(std::vector<Adders> adders, const std::vector<Summand
     std::vector<std::size_t> last_to_first;
     for (std::size_t index = tensors_.size(); index-- > 0;)
       if (tensors_[index].adders == by) last_to_first.push_back(index);
-    for (BucketPlan& plan : planned_buckets(last_to_first, numbers, Owners(ranks, sums_.unit))) {
-      const std::size_t pieces = plan.pieces.size();
-      buckets_.push_back({.adders = by, .plan = std::move(plan), .missing = pieces});
-    }
+    for (std::vector<ExchangePlan>& plans : planned_buckets(last_to_first, numbers, Owners(ranks, sums_.unit)))
+      buckets.push_back({by, std::move(plans)});
   }
-  std::stable_sort(buckets_.begin(), buckets_.end(), [](const Bucket& one, const Bucket& other) {
-    return one.plan.pieces.back().tensor > other.plan.pieces.back().tensor;
+  std::stable_sort(buckets.begin(), buckets.end(), [](const Bucket& one, const Bucket& other) {
+    return one.plans.back().pieces.back().tensor > other.plans.back().pieces.back().tensor;
   });
-  for (std::size_t number = 0; number < buckets_.size(); ++number)
-    for (const BucketPiece& piece : buckets_[number].plan.pieces) buckets_of_[piece.tensor].push_back(number);
+  for (Bucket& bucket : buckets)
+    for (ExchangePlan& plan : bucket.plans) {
+      for (const ExchangePiece& piece : plan.pieces) parts_of_[piece.tensor].push_back(parts_.size());
+      const std::size_t pieces = plan.pieces.size();
+      parts_.push_back({.adders = bucket.adders,
+                        .plan = std::move(plan),
+                        .ends_bucket = &plan == &bucket.plans.back(),
+                        .missing = pieces});
+    }
 }
 
 void SumOverRanks::ready(std::size_t index, const at::Tensor& tensor) {
@@ -45,15 +55,15 @@ void SumOverRanks::ready(std::size_t index, const at::Tensor& tensor) {
   is_there_[index] = true;
   const at::NoGradGuard no_gradient;
   const at::Tensor flat = tensor.contiguous().view(-1);
-  if (sums_.stay_with_owners && buckets_of_[index].empty()) own_sums_[index] = flat;
-  for (const std::size_t number : buckets_of_[index]) {
-    Bucket& bucket = buckets_[number];
-    const Owners owners = owners_of(bucket);
-    if (!bucket.numbers.defined()) bucket.numbers = at::empty({owners.ranks(), bucket.plan.length}, flat.options());
-    for (const BucketPiece& piece : bucket.plan.pieces)
+  if (sums_.stay_with_owners && parts_of_[index].empty()) own_sums_[index] = flat;
+  for (const std::size_t number : parts_of_[index]) {
+    Part& part = parts_[number];
+    const Owners owners = owners_of(part);
+    if (!part.numbers.defined()) part.numbers = at::empty({owners.ranks(), part.plan.length}, flat.options());
+    for (const ExchangePiece& piece : part.plan.pieces)
       if (piece.tensor == index) {
-        BucketPlan::put(bucket.numbers, piece, flat, owners);
-        --bucket.missing;
+        put_piece(part.numbers, piece, flat, owners);
+        --part.missing;
       }
   }
   const auto start = WallClock::now();
@@ -61,57 +71,60 @@ void SumOverRanks::ready(std::size_t index, const at::Tensor& tensor) {
   waited_ += seconds_since(start);
 }
 
-// Exchanges begin in one order on every rank: a bucket, then the sum of the one before it.
+// Exchanges begin in one order on every rank: those of a bucket, then the sums of the one before it.
 void SumOverRanks::begin_full_buckets() {
-  while (begun_ < buckets_.size() && buckets_[begun_].missing == 0) {
-    Bucket& bucket = buckets_[begun_++];
-    const Group& group = group_of(bucket);
-    bucket.exchange = group.exchange(bucket.numbers, what_);
-    if (begun_ > 1) send_sum(buckets_[summed_++]);
+  for (std::size_t last = begun_; last < parts_.size() && parts_[last].missing == 0; ++last) {
+    if (!parts_[last].ends_bucket) continue;
+    const std::size_t before = begun_;
+    for (; begun_ <= last; ++begun_) {
+      Part& part = parts_[begun_];
+      part.exchange = group_of(part).exchange(part.numbers, what_);
+    }
+    while (summed_ < before) send_sum(parts_[summed_++]);
   }
 }
 
-void SumOverRanks::send_sum(Bucket& bucket) {
-  const Group& group = group_of(bucket);
-  const at::Tensor of_ranks = bucket.exchange.result(what_);
+void SumOverRanks::send_sum(Part& part) {
+  const Group& group = group_of(part);
+  const at::Tensor of_ranks = part.exchange.result(what_);
   std::vector<at::Tensor> sums;
-  const std::int64_t neighbours = adders_[bucket.adders].neighbours, ranks = group.count();
+  const std::int64_t neighbours = adders_[part.adders].neighbours, ranks = group.count();
   for (std::int64_t first = 0; first < neighbours; ++first)
     for (std::int64_t rank = first; rank < ranks; rank += neighbours) sums.push_back(of_ranks[rank]);
   for (std::size_t added = 1; added < sums.size(); added *= 2)
     for (std::size_t place = 0; place + added < sums.size(); place += 2 * added) sums[place].add_(sums[place + added]);
-  bucket.numbers.reset();
+  part.numbers.reset();
   if (!sums_.stay_with_owners) {
-    bucket.exchange = group.gather(sums.front(), what_);
+    part.exchange = group.gather(sums.front(), what_);
     return;
   }
-  const Owners owners = owners_of(bucket);
-  for (const BucketPiece& piece : bucket.plan.pieces) {
+  const Owners owners = owners_of(part);
+  for (const ExchangePiece& piece : part.plan.pieces) {
     const std::int64_t numbers = tensors_[piece.tensor].size;
     at::Tensor& own = own_sums_[piece.tensor];
     if (!own.defined()) own = at::empty({owners.size(numbers, group.rank())}, sums.front().options());
-    if (const std::int64_t size = BucketPlan::owned(piece, numbers, group.rank(), owners); size > 0)
+    if (const std::int64_t size = owned_of_piece(piece, numbers, group.rank(), owners); size > 0)
       own.narrow(0, piece.of_stretch, size).copy_(sums.front().narrow(0, piece.column, size));
   }
 }
 
 void SumOverRanks::finish(const std::vector<at::Tensor>& tensors) {
-  if (buckets_.empty()) return;
+  if (parts_.empty()) return;
   const at::NoGradGuard no_gradient;
   for (std::size_t index = tensors.size(); index-- > 0;)
     if (!is_there_[index]) ready(index, tensors[index]);
-  while (summed_ < buckets_.size()) send_sum(buckets_[summed_++]);
-  for (Bucket& bucket : buckets_) {
-    const at::Tensor sums = bucket.exchange.result(what_);
-    for (const BucketPiece& piece : bucket.plan.pieces)
-      BucketPlan::take(tensors[piece.tensor].view(-1), piece, sums, owners_of(bucket));
-    bucket = {.adders = bucket.adders};
+  while (summed_ < parts_.size()) send_sum(parts_[summed_++]);
+  for (Part& part : parts_) {
+    const at::Tensor sums = part.exchange.result(what_);
+    for (const ExchangePiece& piece : part.plan.pieces)
+      take_piece(tensors[piece.tensor].view(-1), piece, sums, owners_of(part));
+    part = {.adders = part.adders};
   }
 }
 
 std::vector<at::Tensor> SumOverRanks::finish_own() {
   const at::NoGradGuard no_gradient;
-  while (summed_ < buckets_.size()) send_sum(buckets_[summed_++]);
+  while (summed_ < parts_.size()) send_sum(parts_[summed_++]);
   return std::move(own_sums_);
 }
 

@@ -53,26 +53,27 @@ class SumOverRanks {
   double waited() const { return waited_; }
 
  private:
-  struct Bucket {
+  struct Part {
     std::size_t adders;
-    BucketPlan plan = {};
+    ExchangePlan plan = {};
+    bool ends_bucket = false;
     std::size_t missing = 0;  // pieces
     at::Tensor numbers = {};  // [ranks, length]
     Exchange exchange = {};
   };
 
   void begin_full_buckets();
-  void send_sum(Bucket& bucket);
+  void send_sum(Part& part);
 
-  const Group& group_of(const Bucket& bucket) const { return *adders_[bucket.adders].group; }
-  Owners owners_of(const Bucket& bucket) const { return Owners(group_of(bucket).count(), sums_.unit); }
+  const Group& group_of(const Part& part) const { return *adders_[part.adders].group; }
+  Owners owners_of(const Part& part) const { return Owners(group_of(part).count(), sums_.unit); }
 
   std::vector<Adders> adders_;
   std::vector<Summand> tensors_;
   std::string what_;
   Sums sums_;
-  std::vector<Bucket> buckets_;                       // by when their last tensor comes
-  std::vector<std::vector<std::size_t>> buckets_of_;  // of each tensor
+  std::vector<Part> parts_;  // in the order in which they begin; those of a bucket follow each other
+  std::vector<std::vector<std::size_t>> parts_of_;  // of each tensor
   std::vector<bool> is_there_;
   std::vector<at::Tensor> own_sums_;
   std::size_t begun_ = 0, summed_ = 0;

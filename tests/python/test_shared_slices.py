@@ -46,6 +46,14 @@ def test_ranks_that_share_heads_learn_what_one_does(cogwheel, work, of_one, kind
     expect_nearly_same_tensors(work / out, of_one(f"shared {kind}", "--set", *words))
 
 
+@pytest.mark.parametrize("shared", ["tensor", "context"])
+def test_what_is_exchanged_is_cut_into_messages(cogwheel, work, of_one, shared):
+    """Activations of a slice are 4 MB for each rank, three messages; queries, keys and values half as much, two (distributed/group.h)."""
+    large = ("training.steps=2", "training.batch=64", "training.micro_batches=1", "model.context=100", "model.width=320", "model.layers=1")
+    trained(cogwheel("train", "shared softmax.toml", "--set", f"parallel.{shared}=2", *large, "--ranks", 2, "--out", f"messages-{shared}"))
+    expect_nearly_same(work / f"messages-{shared}", of_one("shared softmax", "--set", *large))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("ranks", "words", "more"),

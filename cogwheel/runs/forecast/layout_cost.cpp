@@ -159,6 +159,13 @@ double buckets_of(double bytes, std::int64_t ranks) {
   return std::ceil(bytes / real(distributed::bytes_of_a_bucket(static_cast<std::int64_t>(bytes), ranks)));
 }
 
+// Each of which waits for messages to go from rank to rank.
+double exchanges_of(double bytes, std::int64_t ranks) {
+  const auto all = static_cast<std::int64_t>(bytes);
+  const double bucket = real(distributed::bytes_of_a_bucket(all, ranks));
+  return std::ceil(bytes / bucket * real(distributed::exchanges_of_a_bucket(all, ranks)));
+}
+
 struct Exchanged {
   double sent, seconds;  // bytes of a rank; until all has come
 };
@@ -253,7 +260,7 @@ double seconds_to_owners(double bytes, const RankGroup& group, const Network& ne
                between = share * real((group.ranks - spread.on_node) * spread.on_node * spread.groups_of_node) /
                          network.between.bandwidth;
   return std::max(spread.on_node > 1 ? within : 0, spread.leaves_node ? between : 0) +
-         buckets_of(bytes, group.ranks) * (ranks - 1) * latency_of(spread, network);
+         exchanges_of(bytes, group.ranks) * (ranks - 1) * latency_of(spread, network);
 }
 
 double seconds_from_owners(double bytes, const RankGroup& group, const Network& network) {
@@ -261,7 +268,7 @@ double seconds_from_owners(double bytes, const RankGroup& group, const Network& 
   const Spread spread = spread_of(group, network);
   const double others = real(group.ranks - 1);
   return seconds_around_ring(bytes / real(group.ranks) * others, spread, network) +
-         buckets_of(bytes, group.ranks) * others * latency_of(spread, network);
+         exchanges_of(bytes, group.ranks) * others * latency_of(spread, network);
 }
 
 double seconds_of_sum(double bytes, const RankGroup& group, const Network& network) {

@@ -5,8 +5,11 @@
 
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <numeric>
 #include <vector>
+
+#include "cogwheel/distributed/group.h"
 
 namespace cogwheel::distributed {
 namespace {
@@ -48,27 +51,42 @@ TEST(Buckets, HoldEveryNumberOfEachTensor) {
   for (const std::int64_t ranks : {2, 3, 4, 16})
     for (const std::int64_t unit : {1, 4096}) {
       const Owners owners(ranks, unit);
-      const std::vector<BucketPlan> plans = planned_buckets(order, numbers, owners);
+      std::vector<ExchangePlan> plans;
+      const std::vector<std::vector<ExchangePlan>> buckets = planned_buckets(order, numbers, owners);
+      const std::int64_t all = 4 * std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
+      for (const std::vector<ExchangePlan>& bucket : buckets) {
+        for (const ExchangePlan& plan : bucket) {
+          EXPECT_LE(plan.length * 4, largest_message);
+          EXPECT_LE(plan.length, buckets.front().front().length);
+          plans.push_back(plan);
+        }
+        if (&bucket == &buckets.back()) continue;
+        // As many exchanges as are said, equally long, which the bucket's bytes fill.
+        EXPECT_EQ(std::ssize(bucket), exchanges_of_a_bucket(all, ranks));
+        const std::int64_t bytes = 4 * ranks * bucket.front().length * std::ssize(bucket);
+        EXPECT_EQ(bucket.back().length, bucket.front().length);
+        EXPECT_GE(bytes, bytes_of_a_bucket(all, ranks));
+        EXPECT_LT(bytes, bytes_of_a_bucket(all, ranks) + 4 * ranks * std::ssize(bucket));
+      }
       std::vector<at::Tensor> found;
       std::vector<std::int64_t> owned(static_cast<std::size_t>(ranks), 0);
       for (const at::Tensor& each : tensors) found.push_back(torch::full_like(each, NAN));
-      for (const BucketPlan& plan : plans) {
-        EXPECT_LE(plan.length * ranks * 4, bytes_of_a_bucket(4 * 1'500'000, ranks) + 4 * ranks);
-        const at::Tensor bucket = torch::full({ranks, plan.length}, NAN);
-        for (const BucketPiece& piece : plan.pieces) {
-          BucketPlan::put(bucket, piece, tensors[piece.tensor], owners);
+      for (const ExchangePlan& plan : plans) {
+        const at::Tensor exchanged = torch::full({ranks, plan.length}, NAN);
+        for (const ExchangePiece& piece : plan.pieces) {
+          put_piece(exchanged, piece, tensors[piece.tensor], owners);
           for (std::int64_t rank = 0; rank < ranks; ++rank) {
-            const std::int64_t size = BucketPlan::owned(piece, numbers[piece.tensor], rank, owners);
+            const std::int64_t size = owned_of_piece(piece, numbers[piece.tensor], rank, owners);
             owned[static_cast<std::size_t>(rank)] += size;
             if (size == 0) continue;
             const at::Tensor own = owners.own(tensors[piece.tensor], rank).narrow(0, piece.of_stretch, size);
-            EXPECT_TRUE(at::equal(bucket[rank].narrow(0, piece.column, size), own));
+            EXPECT_TRUE(at::equal(exchanged[rank].narrow(0, piece.column, size), own));
           }
         }
         // What nobody owns is −0, which adds nothing to −0 either.
-        EXPECT_FALSE(bucket.isnan().any().item<bool>());
-        EXPECT_TRUE(bucket.masked_select(bucket == 0).signbit().all().item<bool>());
-        for (const BucketPiece& piece : plan.pieces) BucketPlan::take(found[piece.tensor], piece, bucket, owners);
+        EXPECT_FALSE(exchanged.isnan().any().item<bool>());
+        EXPECT_TRUE(exchanged.masked_select(exchanged == 0).signbit().all().item<bool>());
+        for (const ExchangePiece& piece : plan.pieces) take_piece(found[piece.tensor], piece, exchanged, owners);
       }
       for (std::size_t index = 0; index < tensors.size(); ++index)
         EXPECT_TRUE(at::equal(found[index], tensors[index])) << index << " on " << ranks << " in units of " << unit;
@@ -82,6 +100,12 @@ TEST(Buckets, AreASixteenthWithinLimits) {
   EXPECT_EQ(bytes_of_a_bucket(16 * (10 << 20), 2), 10 << 20);
   EXPECT_EQ(bytes_of_a_bucket(std::int64_t{1} << 40, 2), 24 << 20);
   EXPECT_EQ(bytes_of_a_bucket(std::int64_t{1} << 40, 1024), 64 << 20);
+}
+
+TEST(Buckets, TravelInMessagesThatSocketsHold) {
+  EXPECT_EQ(exchanges_of_a_bucket(1 << 20, 2), 2);  // of 2 MiB, half of which is for each rank
+  EXPECT_EQ(exchanges_of_a_bucket(std::int64_t{1} << 40, 2), 8);
+  EXPECT_EQ(exchanges_of_a_bucket(std::int64_t{1} << 40, 1024), 1);
 }
 
 }  // namespace
