@@ -4,8 +4,9 @@
 
 Ranks of one thread on this machine, over the loopback interface and between hosts, which are network namespaces whose links a token
 bucket slows (tests/python/hosts.py; needs root). For each link and number of ranks `cogwheel bench network` measures the network;
-then for each model come a forecast, of that network and of a slice on one rank, and a run. A step is the least of a run's, the
-forecast is of the least of its steps too; memory is the peak of the largest rank. Prints a table and writes FOLDER/found.json.
+then for each model come a forecast, of that network and of slices on as many ranks at once as there are cores, and a run of each
+layout. A step is the least of a run's, the forecast is of the least of its steps too; memory is the peak of the largest rank. Prints a
+table and writes FOLDER/found.json.
 """
 
 import argparse
@@ -153,11 +154,15 @@ def measured_network(folder, count, link):
     return path
 
 
-def forecast(config, layout, count, network):
+def forecast(config, count, network):
+    """Of all layouts."""
+    return json.loads(command("train", config, "--dry-run", "--json", "--ranks", count, "--machine", network))["layouts"]
+
+
+def of_layout(layouts, layout, count):
     """Of all ranks in that layout alone."""
-    found = json.loads(command("train", config, "--dry-run", "--json", "--ranks", count, "--machine", network))
     divides, shared = layout == "moments", "data" if layout == "moments" else layout
-    [layout] = [each for each in found["layouts"] if each["runs"] and each[shared] == count and each["divides_moments"] == divides]
+    [layout] = [each for each in layouts if each["runs"] and each[shared] == count and each["divides_moments"] == divides]
     return {"step": layout["step_seconds"], "exchange": layout["communication_seconds"], "memory": layout["bytes"], "parts": layout["memory"]}
 
 
@@ -179,10 +184,12 @@ def main():
             hosts.slow(link)
         for count in map(int, arguments.ranks.split(",")):
             network = measured_network(folder, count, link)
-            for layout, name in itertools.product(arguments.layouts.split(","), arguments.models.split(",")):
+            for name, layout in itertools.product(arguments.models.split(","), arguments.layouts.split(",")):
                 config, out = folder / f"{name}.toml", folder / f"{name}-{layout}-{link}-{count}"
-                config.write_text(CONFIG.format(name=name, slices=arguments.slices, **MODELS[name]))
-                said = forecast(config, layout, count, network)
+                if layout == arguments.layouts.split(",")[0]:
+                    config.write_text(CONFIG.format(name=name, slices=arguments.slices, **MODELS[name]))
+                    layouts = forecast(config, count, network)
+                said = of_layout(layouts, layout, count)
                 shared = {"data": [], "moments": ["--set", "parallel.divide_moments=true"]}.get(layout, ["--set", f"parallel.{layout}={count}"])
                 took = run(["train", str(config), "--out", str(out), *shared], count, link, out, MODELS[name]["steps"])
                 load = os.getloadavg()[0]

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,6 +13,7 @@
 #include "cogwheel/cli/forecast/layouts.h"
 #include "cogwheel/cli/forecast/measured_slice.h"
 #include "cogwheel/cli/rank_processes.h"
+#include "cogwheel/cli/ranks.h"
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/process/memory.h"
 #include "cogwheel/core/wording/duration_text.h"
@@ -130,6 +133,22 @@ void print_text(const Forecast& found, const runs::RunConfig& config, const std:
   if (found.epochs) fmt::print("the data are seen {:.3g} times\n", *found.epochs);
 }
 
+// Of this process, or of all ranks that it is one of. A request that does not serve is refused by all of them, and the
+// first one says it.
+void forecast_of_ranks(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
+                       const LayoutRequest& request) {
+  // Steps that are timed do not look whether they should stop, and there is nothing to keep.
+  constexpr int interrupted = 130;
+  if (ranks().count() > 1)
+    for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { std::_Exit(interrupted); });
+  try {
+    forecast_layouts(config, task, request);
+  } catch (const UsageError& error) {
+    if (ranks().is_first()) throw;
+    throw Said(error.exit_code());
+  }
+}
+
 }  // namespace
 
 DryRunTask dry_run_task(const runs::RunConfig& config) {
@@ -142,27 +161,23 @@ DryRunTask dry_run_task(const runs::RunConfig& config) {
   };
   const bool there = exist(config.data.text) || exist(config.data.corpus);
   const bool random = on_text && vocabulary_given && !there && entry.random != nullptr;
-  const std::int64_t before = resident_memory_bytes().value_or(0);
-  DryRunTask made{.task = random ? runs::make_random_task(config, {}) : runs::make_task(config), .knows_data = !random};
-  made.bytes = std::max<std::int64_t>(0, resident_memory_bytes().value_or(0) - before);
-  return made;
+  return {.task = random ? runs::make_random_task(config, {}) : runs::make_task(config), .knows_data = !random};
 }
 
 void dry_run(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
              const DryRunOptions& options) {
-  if (options.ranks > 0 || options.machine) {
-    const auto network_here = [](std::int64_t ranks) {
-      return NetworkSpeed::from_json(output_of_ranks(ranks, {"bench", "network", "--json", "--seconds", "0.2"}));
-    };
-    const std::int64_t ranks = std::max<std::int64_t>(1, options.ranks);
-    return forecast_layouts(config, task,
-                            {.ranks = ranks,
-                             .machine = options.machine.value_or(runs::Machine{}),
-                             .machine_file = options.machine_file,
-                             .network_here = network_here,
-                             .threads_here = threads_of_each,
-                             .data_bytes = options.data_bytes,
-                             .json = options.json});
+  if (options.ranks > 0 || options.machine || ranks().count() > 1) {
+    LayoutRequest request{.ranks = options.ranks > 0 ? options.ranks : ranks().count(),
+                          .machine = options.machine.value_or(runs::Machine{}),
+                          .machine_file = options.machine_file,
+                          .here = ranks(),
+                          .json = options.json};
+    const std::optional<RanksToStart> start = ranks().count() == 1 ? ranks_to_start(request) : std::nullopt;
+    if (start)
+      fmt::print("{}", output_of_ranks(start->count, threads_of_each(start->of_node)));
+    else
+      forecast_of_ranks(config, task, request);
+    return;
   }
   const Forecast found = forecast(config, task, options.knows_data);
   if (options.json)

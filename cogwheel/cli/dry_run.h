@@ -13,14 +13,15 @@ namespace cogwheel::cli {
 struct DryRunOptions {
   bool json = false;
   bool knows_data = false;  // the task has the data of the run, not random numbers of their shape
-  // Of layouts: over how many ranks, and what a file says of the machine; 0 and none: of this process alone.
+  // Of layouts: over how many ranks, and what a file says of the machine; 0 and none: of this process alone, or of the
+  // ranks that it is one of.
   std::int64_t ranks = 0;
-  std::int64_t data_bytes = 0;  // of the task, in this process
   std::optional<runs::Machine> machine = {};
   std::string machine_file = {};
 };
 
-// Of a completed configuration. Prints on stdout.
+// Of a completed configuration. Prints on stdout. For layouts whose cost has to be measured it starts ranks, with the
+// words of this command line, unless it is one of several, which then do it together.
 void dry_run(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
              const DryRunOptions& options);
 
@@ -29,7 +30,6 @@ void dry_run(const runs::RunConfig& config, const std::shared_ptr<const runs::Ta
 struct DryRunTask {
   std::shared_ptr<const runs::Task> task;
   bool knows_data = false;
-  std::int64_t bytes = 0;  // that this process has grown by: the data
 };
 DryRunTask dry_run_task(const runs::RunConfig& config);
 

@@ -52,7 +52,8 @@ std::string file_with(const void* function) {
 }
 
 // Of a rank, in the environment's Python: the operators of this very build, memory from the allocator of this program.
-std::vector<std::string> environment_of(std::int64_t rank, std::int64_t count, const fs::path& folder) {
+std::vector<std::string> environment_of(std::int64_t rank, std::int64_t count, std::int64_t threads,
+                                        const fs::path& folder) {
   std::vector<std::string> environment{fmt::format("RANK={}", rank),
                                        fmt::format("LOCAL_RANK={}", rank),
                                        fmt::format("WORLD_SIZE={}", count),
@@ -63,7 +64,7 @@ std::vector<std::string> environment_of(std::int64_t rank, std::int64_t count, c
   const auto add = [&](const char* name, const std::string& value) {
     if (std::getenv(name) == nullptr && !value.empty()) environment.push_back(fmt::format("{}={}", name, value));
   };
-  add("OMP_NUM_THREADS", std::to_string(threads_of_each(count)));
+  add("OMP_NUM_THREADS", std::to_string(threads));
   add("COGWHEEL_OPERATORS", file_with(reinterpret_cast<const void*>(&ops::bfloat16_products)));
   add("GLOO_SOCKET_IFNAME", "lo");
   if (const void* allocator = ::dlsym(RTLD_DEFAULT, "mi_malloc");
@@ -94,19 +95,19 @@ void expect_ended_well(const std::vector<Finished>& finished, const std::set<std
         throw Error(last_line(each.output, "cogwheel"));
 }
 
-// `printed`: what the first of them has written, also where this throws.
-void run_ranks(std::int64_t count, const std::vector<std::string>& words, std::string& printed) {
+// With the words of this command line. `printed`: what the first of them has written, also where this throws.
+void run_ranks(std::int64_t count, std::int64_t threads, std::string& printed) {
   const ScratchFolder folder;
   std::vector<std::string> command = python_running(run_the_package);
-  command.insert(command.end(), words.begin(), words.end());
+  command.insert(command.end(), kept_words().begin(), kept_words().end());
   static_cast<void>(stop_flag());
   std::vector<std::unique_ptr<Process>> processes;
   for (std::int64_t rank = 0; rank < count; ++rank)
-    processes.push_back(
-        std::make_unique<Process>(command, Process::Options{.environment = environment_of(rank, count, folder.path()),
-                                                            .errors_in_output = rank > 0,
-                                                            .errors_shown = rank == 0,
-                                                            .own_group = true}));
+    processes.push_back(std::make_unique<Process>(
+        command, Process::Options{.environment = environment_of(rank, count, threads, folder.path()),
+                                  .errors_in_output = rank > 0,
+                                  .errors_shown = rank == 0,
+                                  .own_group = true}));
   const auto ended = [](const std::unique_ptr<Process>& each) { return each->has_ended(); };
   bool told = false;
   while (std::none_of(processes.begin(), processes.end(), ended)) {
@@ -163,7 +164,7 @@ bool ran_as_ranks(std::int64_t count) {
                count, threads == 1 ? "one thread" : fmt::format("{} threads", threads), cores);
   std::string printed;
   try {
-    run_ranks(count, kept_words(), printed);
+    run_ranks(count, threads, printed);
   } catch (...) {
     fmt::print("{}", printed);
     throw;
@@ -172,9 +173,9 @@ bool ran_as_ranks(std::int64_t count) {
   return true;
 }
 
-std::string output_of_ranks(std::int64_t count, const std::vector<std::string>& words) {
+std::string output_of_ranks(std::int64_t count, std::int64_t threads) {
   std::string printed;
-  run_ranks(count, words, printed);
+  run_ranks(count, threads, printed);
   return printed;
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 #include <cstdint>
 #include <string>
-#include <vector>
 
 namespace CLI {
 class App;
@@ -18,9 +17,9 @@ void add_ranks_option(CLI::App& command, std::int64_t& count, const std::string&
 // left; what the first rank has said on stderr is not said again.
 bool ran_as_ranks(std::int64_t count);
 
-// What the first of so many ranks prints, which this process starts with the words of a command line. Throws as
-// ran_as_ranks.
-std::string output_of_ranks(std::int64_t count, const std::vector<std::string>& words);
+// What the first of so many ranks prints, which this process starts with the words of this command line and so many
+// threads each. Throws as ran_as_ranks.
+std::string output_of_ranks(std::int64_t count, std::int64_t threads);
 
 // How many threads each of so many ranks has here: OMP_NUM_THREADS where the user has set it, which is what this
 // process has then; else a share of the machine's.

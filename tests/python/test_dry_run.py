@@ -1,6 +1,9 @@
 """`cogwheel train --dry-run`: what a run would take, said without making one."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -196,6 +199,30 @@ def test_layouts_of_this_machine_are_measured(cogwheel):
     data = layouts(found)["data 2"]
     assert data["runs"] and data["computation_seconds"] == pytest.approx(2 * found["slice_seconds"] + found["rest_seconds"])
     assert data["communication_seconds"] > 0 and data["memory"]["program"] > 100e6
+
+
+def test_a_rank_that_has_a_node_to_itself_is_measured_alone(cogwheel):
+    (cogwheel.folder / "far.toml").write_text("[network.between_nodes]\nlatency = 1e-4\nbandwidth = 1e8\n")
+    found = said(cogwheel, "small.toml", "--ranks", 8, "--machine", "far.toml", "--set", "training.micro_batches=8")
+    assert found["network"]["ranks_per_node"] == 1
+    [computation] = found["sources"]  # the network is said
+    assert computation.startswith("computation: ") and "at once" not in computation and "share" not in computation
+
+
+def test_ranks_of_a_launcher_measure_together(cogwheel):
+    words = ["train", "small.toml", "--dry-run", "--set", "training.micro_batches=4"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
+    torchrun += ["-m", "cogwheel"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    done = subprocess.run([*torchrun, *words, "--json"], cwd=cogwheel.folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["ranks"] == 2 and {"data 2", "context 2", "tensor 2"} <= layouts(found).keys()
+    at_once = " of each of 2 ranks at once" if os.cpu_count() > 1 else ""
+    assert any(source.startswith("computation: ") and f"on 1 thread{at_once}" in source for source in found["sources"])
+    assert "communication: 2 ranks here, as `cogwheel bench network` measures them" in found["sources"]
+    done = subprocess.run([*torchrun, *words, "--ranks", "3"], cwd=cogwheel.folder, env=environment, capture_output=True, text=True)
+    assert done.stdout == "" and done.stderr.count("cogwheel: --ranks: expected a number of ranks that can share the step") == 1
 
 
 @pytest.mark.parametrize(

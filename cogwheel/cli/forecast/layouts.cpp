@@ -12,6 +12,7 @@
 
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/cli/forecast/measured_slice.h"
+#include "cogwheel/cli/forecast/network_speed.h"
 #include "cogwheel/compare/record/machine.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/process/memory.h"
@@ -27,8 +28,7 @@ namespace {
 
 using tasks::language::LanguageModelOptions;
 
-// More would say little of a machine that has not so many cores.
-constexpr std::int64_t most_ranks_measured = 8;
+constexpr double seconds_of_a_sum = 0.2;  // for each size
 
 runs::TransformerShape shape_of(const LanguageModelOptions& model, std::int64_t recompute) {
   runs::TransformerShape shape{.layers = model.layers,
@@ -79,34 +79,76 @@ void take_device(LayoutAnswer& answer, const runs::RunConfig& config, const runs
                                        device.flops_per_second * 1e-12, 100 * device.achieved));
 }
 
-// A rank's slices alone on this machine, then as slow as its cores are shared.
+// Collective: how many of a node's ranks make steps at once, of those that have a core for each thread, as the first
+// one finds memory for them. Throws Error, on all, where there is none for one.
+std::int64_t ranks_at_once(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
+                           std::int64_t slices, std::int64_t with_cores, const distributed::Ranks& here) {
+  const std::string what = "how many ranks make steps at once";
+  std::int64_t at_once = std::max<std::int64_t>(1, with_cores);
+  const auto problem = [&] { return why_not_measured(config, task, slices, at_once); };
+  while (here.is_first() && at_once > 1 && !problem().empty()) --at_once;
+  if (const std::string why = here.of_first(here.is_first() ? problem() : "", what); !why.empty())
+    throw Error(expected_got("--ranks", "steps that can be measured here, or --machine with [device]", why));
+  return std::stoll(here.of_first(std::to_string(at_once), what));
+}
+
+// A rank's slices beside those of others on this machine, then as slow as its cores are shared.
 void take_this_machine(LayoutAnswer& answer, const runs::RunConfig& config,
                        const std::shared_ptr<const runs::Task>& task, const LayoutRequest& request) {
   runs::StepFacts& facts = answer.facts;
   // As many slices as a rank has make a difference to the first: none or some gradients are there before.
   const std::int64_t slices = facts.slices >= 2 * request.ranks ? 2 : 1;
-  if (const std::string why = why_not_measured(config, task, slices); !why.empty())
-    throw Error(expected_got("--ranks", "steps that can be measured here, or --machine with [device]", why));
-  const std::int64_t here = answer.network.ranks_per_node, threads = request.threads_here(here);
-  at::set_num_threads(static_cast<int>(threads));
-  const MeasuredSlice measured = measure_slices(config, task, slices, facts.program);
-  const std::int64_t cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
-  const double shared = std::max(1.0, static_cast<double>(here * threads) / static_cast<double>(cores));
+  const RanksOfNode on_node = ranks_of_this_node(request.here);
+  const std::int64_t of_node = answer.network.ranks_per_node, threads = at::get_num_threads(),
+                     cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency()),
+                     with_cores = std::min({of_node, on_node.count, cores / threads});
+  const std::optional<std::int64_t> available = available_memory_bytes();
+  const std::int64_t at_once = ranks_at_once(config, task, slices, with_cores, request.here);
+  const bool steps_here = on_node.place < at_once;
+  const MeasuredSlice measured =
+      measure_slices(config, task, slices, facts.program, {.ranks = request.here, .steps_here = steps_here});
+  const double shared = std::max(1.0, static_cast<double>(of_node * threads) / static_cast<double>(cores));
   facts.slice_seconds = shared * measured.passes_seconds / static_cast<double>(slices);
   facts.rest_seconds = shared * measured.rest_seconds;
-  if (const auto available = available_memory_bytes()) answer.room = *available / here;
+  if (available) answer.room = (*available + on_node.count * facts.program) / of_node;  // the program is here already
   answer.sources.push_back(fmt::format(
-      "computation: {} of {} here, on {}{}", pages::counted(measured.steps, "step"), pages::counted(slices, "slice"),
-      pages::counted(threads, "thread"),
+      "computation: {} of {} here, on {}{}{}", pages::counted(measured.steps, "step"), pages::counted(slices, "slice"),
+      pages::counted(threads, "thread"), at_once > 1 ? fmt::format(" of each of {} ranks at once", at_once) : "",
       shared > 1
-          ? fmt::format("; {} ranks share {} cores, so that each takes {:.3g} times as long", here, cores, shared)
+          ? fmt::format("; {} ranks share {} cores, so that each takes {:.3g} times as long", of_node, cores, shared)
           : ""));
+}
+
+// Before anything is made that steps would have freed by then.
+std::int64_t program_of_largest(const distributed::Ranks& here) {
+  double most = 0;
+  const auto resident = static_cast<double>(resident_memory_bytes().value_or(0));
+  for (const std::vector<double>& each : here.gathered(std::vector<double>{resident}, "memory of ranks"))
+    most = std::max(most, each.front());
+  return static_cast<std::int64_t>(most);
+}
+
+// As `here` exchanges.
+runs::Machine with_network(runs::Machine machine, const distributed::Ranks& here, LayoutAnswer& answer) {
+  const runs::Machine found = measure_network(here, seconds_of_a_sum).machine();
+  if (machine.devices_per_node == 0) machine.devices_per_node = found.devices_per_node;
+  machine.within_node = found.within_node;
+  machine.between_nodes = found.between_nodes;
+  answer.sources.push_back(fmt::format("communication: {} here, as `cogwheel bench network` measures them",
+                                       pages::counted(here.count(), "rank")));
+  if (!machine.within_node && machine.devices_per_node > 1) {
+    machine.within_node = found.between_nodes;
+    answer.sources.emplace_back("links within a node are taken to be those between nodes");
+  }
+  return machine;
 }
 
 LayoutAnswer answer_to(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
                        const LayoutRequest& request) {
   LayoutAnswer answer;
   runs::StepFacts& facts = answer.facts;
+  runs::Machine machine = request.machine;
+  if (!machine.device) facts.program = program_of_largest(request.here);
   facts.slices = config.training.micro_batches;
   facts.moments_divide = config.training.optimizer == "adamw";
   runs::RunConfig slice = config;
@@ -126,19 +168,9 @@ LayoutAnswer answer_to(const runs::RunConfig& config, const std::shared_ptr<cons
   facts.divided = alone.divided;
   if (const auto* model = config.model.get_if<LanguageModelOptions>())
     facts.shape = shape_of(*model, config.training.recompute);
-  runs::Machine machine = request.machine;
   const bool has_network = machine.within_node || machine.between_nodes;
-  if (request.ranks > 1 && !machine.device) {
-    const NetworkSpeed here = request.network_here(std::min(request.ranks, most_ranks_measured));
-    facts.program = here.resident_bytes + request.data_bytes;
-    if (!has_network) {
-      machine.within_node = here.machine().within_node;
-      answer.sources.push_back(fmt::format("communication: {} here, as `cogwheel bench network` measures them",
-                                           pages::counted(here.ranks, "rank")));
-    }
-  } else if (!machine.device) {
-    facts.program = resident_memory_bytes().value_or(0);
-  }
+  if (request.here.count() > 1 && !machine.device && !has_network)
+    machine = with_network(std::move(machine), request.here, answer);
   answer.network = runs::network_of(machine, request.ranks, request.machine_file);
   if (machine.device)
     take_device(answer, config, *machine.device);
@@ -238,6 +270,17 @@ void print_answer_json(const LayoutAnswer& answer, const runs::RunConfig& config
 
 }  // namespace
 
+std::optional<RanksToStart> ranks_to_start(const LayoutRequest& request) {
+  const runs::Machine& machine = request.machine;
+  if (machine.device || request.ranks == 1) return std::nullopt;
+  std::int64_t of_node =
+      machine.devices_per_node > 0 ? std::min(machine.devices_per_node, request.ranks) : request.ranks;
+  if (machine.within_node || machine.between_nodes)
+    of_node = runs::network_of(machine, request.ranks, request.machine_file).ranks_per_node;
+  constexpr std::int64_t fewest = 2, most = 8;  // more would say little of a machine that has not so many cores
+  return RanksToStart{.count = std::clamp(of_node, fewest, most), .of_node = of_node};
+}
+
 void forecast_layouts(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
                       const LayoutRequest& request) {
   const LayoutAnswer answer = answer_to(config, task, request);
@@ -247,6 +290,7 @@ void forecast_layouts(const runs::RunConfig& config, const std::shared_ptr<const
     throw UsageError(
         expected_got("--ranks", "a number of ranks that can share the step",
                      fmt::format("{} ({}: {})", request.ranks, refused.front().layout, refused.front().reason)));
+  if (!request.here.is_first()) return;
   if (request.json)
     print_answer_json(answer, config, request);
   else

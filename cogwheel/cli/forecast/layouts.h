@@ -1,11 +1,11 @@
 // `train --dry-run --ranks N`: what each way to share a step over so many ranks would cost.
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
-#include "cogwheel/cli/forecast/network_speed.h"
+#include "cogwheel/distributed/ranks.h"
 #include "cogwheel/runs/configuration/run_config.h"
 #include "cogwheel/runs/forecast/machine.h"
 #include "cogwheel/runs/task.h"
@@ -14,16 +14,22 @@ namespace cogwheel::cli {
 
 struct LayoutRequest {
   std::int64_t ranks = 1;
-  runs::Machine machine = {};     // what of it is not said is measured here
+  runs::Machine machine = {};     // what of it is not said is measured, by `here`
   std::string machine_file = {};  // for messages
-  // Of so many ranks on this machine: how fast they exchange, and how many threads each has.
-  std::function<NetworkSpeed(std::int64_t ranks)> network_here = {};
-  std::function<std::int64_t(std::int64_t ranks)> threads_here = {};
-  std::int64_t data_bytes = 0;  // which each rank has too
+  const distributed::Ranks& here = distributed::one_rank;
   bool json = false;
 };
 
-// Of a completed configuration. Prints on stdout. Throws UsageError where no layout of so many ranks is possible.
+// Of this machine, to measure together what the description lacks; nothing where it lacks nothing, or for one rank.
+// `of_node`: how many share the cores of a node, as far as that is said. Throws UsageError for a description that does
+// not serve.
+struct RanksToStart {
+  std::int64_t count = 1, of_node = 1;
+};
+std::optional<RanksToStart> ranks_to_start(const LayoutRequest& request);
+
+// Collective of `here`. Of a completed configuration, whose data each rank has. The first rank prints on stdout. Throws
+// UsageError where no layout of so many ranks is possible.
 void forecast_layouts(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
                       const LayoutRequest& request);
 

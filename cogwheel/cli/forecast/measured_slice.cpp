@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <vector>
 
@@ -23,21 +24,42 @@ runs::RunConfig with_slices(runs::RunConfig config, std::int64_t slices) {
   return config;
 }
 
+// Seconds of a step, of its passes, of the rest.
+using StepSeconds = std::array<double, 3>;
+
+StepSeconds timed_step(runs::TrainingRun& run, std::int64_t step) {
+  const auto before = WallClock::now();
+  const double passes_before = run.slices_seconds();
+  run.skip_to(step);
+  run.step();
+  const double seconds = seconds_since(before), passes = run.slices_seconds() - passes_before;
+  return {seconds, passes, seconds - passes};
+}
+
+// Collective: of each the largest.
+StepSeconds of_slowest(const distributed::Ranks& ranks, StepSeconds seconds) {
+  for (const std::vector<double>& each :
+       ranks.gathered(std::vector<double>(seconds.begin(), seconds.end()), "times of a step"))
+    for (std::size_t index = 0; index < seconds.size(); ++index) seconds[index] = std::max(seconds[index], each[index]);
+  return seconds;
+}
+
 }  // namespace
 
 std::string why_not_measured(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
-                             std::int64_t slices) {
+                             std::int64_t slices, std::int64_t processes) {
   if (config.training.device != "cpu") return "the model learns on " + config.training.device;
   constexpr double spare = 1.25;
   const std::int64_t needed = runs::step_memory(with_slices(config, slices), *task).bytes();
   const std::optional<std::int64_t> available = available_memory_bytes();
-  if (!available || spare * static_cast<double>(needed) <= static_cast<double>(*available)) return "";
-  return fmt::format("a step of {} takes {} and {} are free", slices == 1 ? "one slice" : "two slices",
-                     pages::byte_size(needed), pages::byte_size(*available));
+  if (!available || spare * static_cast<double>(processes * needed) <= static_cast<double>(*available)) return "";
+  return fmt::format("a step of {} takes {}{} and {} are free", slices == 1 ? "one slice" : "two slices",
+                     pages::byte_size(needed), processes == 1 ? "" : fmt::format(" of each of {} ranks", processes),
+                     pages::byte_size(*available));
 }
 
 MeasuredSlice measure_slices(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
-                             std::int64_t slices, std::int64_t program) {
+                             std::int64_t slices, std::int64_t program, const StepsAtOnce& at_once) {
   constexpr double enough = 1;  // second, once there are two steps
   runs::RunConfig slice = with_slices(config, slices);
   slice.training.learning_rate = slice.training.final_learning_rate = 1e-9;  // nothing diverges
@@ -45,34 +67,32 @@ MeasuredSlice measure_slices(const runs::RunConfig& config, const std::shared_pt
   if (const runs::StepMemory memory = runs::step_memory(slice, *task); memory.is_known())
     measured.said = memory.bytes() + program;
   const bool resets = reset_peak_memory();
-  runs::TrainingRun run(slice.model, runs::unwatched(slice.training), task);
+  std::optional<runs::TrainingRun> run;
+  if (at_once.steps_here) run.emplace(slice.model, runs::unwatched(slice.training), task);
+  const auto step_of_all = [&](std::int64_t step) {
+    return of_slowest(at_once.ranks, run ? timed_step(*run, step) : StepSeconds{});
+  };
   const std::vector<runs::Phase> phases = task->phases();
   std::int64_t end = config.training.steps;
   for (std::size_t left = phases.size(); left > 0; --left) {
     const std::int64_t first = phases[left - 1].first_step;
     if (first >= end) continue;
-    run.skip_to(first);
-    run.step();  // allocates and touches every page
-    if (measured.tokens == 0) measured.tokens = run.tokens();
-    double fastest = std::numeric_limits<double>::infinity(), passes = fastest, rest = fastest;
-    const auto start = WallClock::now();
+    step_of_all(first);  // allocates and touches every page
+    if (run && measured.tokens == 0) measured.tokens = run->tokens();
+    StepSeconds fastest;
+    fastest.fill(std::numeric_limits<double>::infinity());
     std::int64_t steps = 0;
-    do {
-      const auto before = WallClock::now();
-      const double passes_before = run.slices_seconds();
-      run.skip_to(first);
-      run.step();
-      const double seconds = seconds_since(before), of_passes = run.slices_seconds() - passes_before;
-      fastest = std::min(fastest, seconds);
-      passes = std::min(passes, of_passes);
-      rest = std::min(rest, seconds - of_passes);
-      ++steps;
-    } while (steps < 2 || (steps < 10 && seconds_since(start) < enough));
+    // All ranks stop after the same step.
+    for (double seconds = 0; steps < 2 || (steps < 10 && seconds < enough); ++steps) {
+      const StepSeconds step = step_of_all(first);
+      for (std::size_t index = 0; index < step.size(); ++index) fastest[index] = std::min(fastest[index], step[index]);
+      seconds += step.front();
+    }
     measured.steps += steps;
     const double share = static_cast<double>(end - first) / static_cast<double>(config.training.steps);
-    measured.seconds += share * fastest;
-    measured.passes_seconds += share * passes;
-    measured.rest_seconds += share * rest;
+    measured.seconds += share * fastest[0];
+    measured.passes_seconds += share * fastest[1];
+    measured.rest_seconds += share * fastest[2];
     end = first;
   }
   if (resets) measured.peak = peak_memory_bytes();

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "cogwheel/distributed/ranks.h"
 #include "cogwheel/runs/configuration/run_config.h"
 #include "cogwheel/runs/task.h"
 
@@ -21,13 +22,20 @@ struct MeasuredSlice {
   double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
 };
 
-// Why steps of so many slices, 1 or 2, cannot be made here; empty: they can.
-std::string why_not_measured(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
-                             std::int64_t slices);
+// Ranks that make the same steps at the same time, each of a model of its own and without an exchange, as a machine's
+// memory and caches are shared by all of its ranks. The others wait.
+struct StepsAtOnce {
+  const distributed::Ranks& ranks = distributed::one_rank;
+  bool steps_here = true;  // true on the first rank
+};
 
-// Steps of so many slices of the configuration's, the optimiser's work among them. `program`: bytes of the process
-// before there was a model.
+// Why steps of so many slices, 1 or 2, cannot be made by so many processes here; empty: they can.
+std::string why_not_measured(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
+                             std::int64_t slices, std::int64_t processes = 1);
+
+// Collective. Steps of so many slices of the configuration's, the optimiser's work among them; of each the slowest
+// rank's time. `program`: bytes of the process before there was a model.
 MeasuredSlice measure_slices(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
-                             std::int64_t slices, std::int64_t program);
+                             std::int64_t slices, std::int64_t program, const StepsAtOnce& at_once = {});
 
 }  // namespace cogwheel::cli

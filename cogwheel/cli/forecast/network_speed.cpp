@@ -10,7 +10,6 @@
 #include <set>
 
 #include "cogwheel/core/files/atomic_file.h"
-#include "cogwheel/core/process/memory.h"
 #include "cogwheel/core/process/wall_clock.h"
 #include "cogwheel/runs/forecast/layout_cost.h"
 
@@ -80,13 +79,25 @@ SumTime least_time_of_add(const distributed::Ranks& ranks, std::int64_t bytes, d
 
 }  // namespace
 
+RanksOfNode ranks_of_this_node(const distributed::Ranks& ranks) {
+  const std::string name = name_of_node();
+  RanksOfNode here{.place = 0, .count = 0};
+  std::int64_t rank = 0;
+  for (const std::string& each : ranks.gathered(name, "where ranks are")) {
+    if (each == name) {
+      ++here.count;
+      if (rank < ranks.rank()) ++here.place;
+    }
+    ++rank;
+  }
+  return here;
+}
+
 NetworkSpeed measure_network(const distributed::Ranks& ranks, double seconds) {
-  const auto resident = static_cast<double>(resident_memory_bytes().value_or(0));
   const std::vector<std::string> nodes = ranks.gathered(name_of_node(), "where ranks are");
   NetworkSpeed speed{.ranks = ranks.count(),
                      .nodes = static_cast<std::int64_t>(std::set(nodes.begin(), nodes.end()).size()),
-                     .threads = at::get_num_threads(),
-                     .resident_bytes = static_cast<std::int64_t>(largest_of_ranks(ranks, {resident}).front())};
+                     .threads = at::get_num_threads()};
   for (std::int64_t bytes = smallest; bytes <= largest; bytes *= times_larger) {
     const SumTime least = least_time_of_add(ranks, bytes, seconds);
     speed.sums.push_back({bytes, least.seconds});
@@ -115,28 +126,13 @@ runs::Machine NetworkSpeed::machine() const {
 }
 
 std::string NetworkSpeed::json() const {
-  nlohmann::ordered_json json{{"ranks", ranks},
-                              {"nodes", nodes},
-                              {"threads", threads},
-                              {"resident_bytes", resident_bytes},
-                              {"work_seconds", work_seconds}};
+  nlohmann::ordered_json json{{"ranks", ranks}, {"nodes", nodes}, {"threads", threads}, {"work_seconds", work_seconds}};
   for (const Sum& sum : sums) json["sums"].push_back({{"bytes", sum.bytes}, {"seconds", sum.seconds}});
   const runs::Machine found = machine();
   for (const auto& [name, link] : {std::pair("within_node", found.within_node), {"between_nodes", found.between_nodes}})
     if (link)
       json["network"][name] = {{"latency", link->latency}, {"bandwidth", link->bandwidth}, {"work", link->work}};
   return json.dump(2);
-}
-
-NetworkSpeed NetworkSpeed::from_json(const std::string& text) {
-  const auto json = nlohmann::json::parse(text);
-  NetworkSpeed speed{.ranks = json.at("ranks"),
-                     .nodes = json.at("nodes"),
-                     .threads = json.at("threads"),
-                     .resident_bytes = json.at("resident_bytes"),
-                     .work_seconds = json.at("work_seconds")};
-  for (const auto& sum : json.at("sums")) speed.sums.push_back({sum.at("bytes"), sum.at("seconds")});
-  return speed;
 }
 
 }  // namespace cogwheel::cli

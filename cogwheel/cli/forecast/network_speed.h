@@ -16,7 +16,6 @@ struct NetworkSpeed {
   };
 
   std::int64_t ranks = 1, nodes = 1, threads = 1;  // threads of a rank
-  std::int64_t resident_bytes = 0;                 // of the largest rank, before it has exchanged anything
   std::vector<Sum> sums = {};                      // smallest first
   double work_seconds = 0;                         // of a rank's processors, in the largest sum
 
@@ -25,11 +24,19 @@ struct NetworkSpeed {
   runs::Machine machine() const;
 
   std::string json() const;
-  static NetworkSpeed from_json(const std::string& text);
 };
 
+// Of the ranks that run on one system, this one's.
+struct RanksOfNode {
+  std::int64_t place = 0;  // how many of them have lower numbers
+  std::int64_t count = 1;
+};
+
+// Collective. Ranks of one node are those that a running system has in common.
+RanksOfNode ranks_of_this_node(const distributed::Ranks& ranks);
+
 // Collective. Sums of gradients, distributed::Ranks::add, of 1 KiB to 64 MiB, each for about so many seconds and at
-// least three times. Ranks of one node are those that a running system has in common.
+// least three times.
 NetworkSpeed measure_network(const distributed::Ranks& ranks, double seconds);
 
 }  // namespace cogwheel::cli

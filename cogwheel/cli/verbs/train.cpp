@@ -62,8 +62,6 @@ void expect_use(const TrainArguments& arguments) {
     throw UsageError(expected_got("--out", "no --dry-run, which writes nothing", arguments.out));
   if (arguments.overwrite) throw UsageError(expected_got("--overwrite", "no --dry-run, which writes nothing", "both"));
   if (arguments.resume) throw UsageError(expected_got("--resume", "no --dry-run, which writes nothing", "both"));
-  if (ranks().count() > 1)
-    throw UsageError(expected_got("--dry-run", "one process", fmt::format("{} ranks", ranks().count())));
 }
 
 // Goes on with the run of --out, which has the very configuration.
@@ -103,8 +101,9 @@ void train(const TrainArguments& arguments) {
       options.machine = runs::parse_machine(read_file(arguments.machine), arguments.machine);
     const DryRunTask made = dry_run_task(config);
     options.knows_data = made.knows_data;
-    options.data_bytes = made.bytes;
-    return dry_run(made.task->completed(config), made.task, options);
+    config = made.task->completed(std::move(config));
+    expect_all_ready(/*last=*/true);
+    return dry_run(config, made.task, options);
   }
   if (ran_as_ranks(arguments.ranks)) return;
   const auto task = runs::make_task(config);

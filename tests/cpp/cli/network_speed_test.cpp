@@ -9,7 +9,7 @@ namespace cogwheel::cli::network_speed_test {
 namespace {
 
 NetworkSpeed speed_of(std::int64_t ranks, std::int64_t nodes, const runs::Link& link) {
-  NetworkSpeed speed{.ranks = ranks, .nodes = nodes, .threads = 1, .resident_bytes = 5};
+  NetworkSpeed speed{.ranks = ranks, .nodes = nodes, .threads = 1};
   const runs::Network network{
       .ranks_per_node = speed.ranks_per_node(), .within = nodes > 1 ? runs::Link{0, 1e18} : link, .between = link};
   for (const std::int64_t bytes : {std::int64_t{1024}, std::int64_t{1} << 20, std::int64_t{64} << 20})
@@ -28,17 +28,6 @@ TEST(NetworkSpeed, GivesTheLinksBack) {
   EXPECT_NEAR(far.between_nodes->bandwidth, 5e8, 5e5);
   EXPECT_FALSE(far.within_node);
   EXPECT_EQ(far.devices_per_node, 2);
-}
-
-TEST(NetworkSpeed, IsReadFromItsJson) {
-  const NetworkSpeed speed = speed_of(4, 2, {1e-5, 1e9}), read = NetworkSpeed::from_json(speed.json());
-  EXPECT_EQ(read.ranks, 4);
-  EXPECT_EQ(read.nodes, 2);
-  EXPECT_EQ(read.threads, 1);
-  EXPECT_EQ(read.resident_bytes, 5);
-  ASSERT_EQ(read.sums.size(), speed.sums.size());
-  EXPECT_EQ(read.sums.back().bytes, speed.sums.back().bytes);
-  EXPECT_EQ(read.sums.back().seconds, speed.sums.back().seconds);
 }
 
 }  // namespace
