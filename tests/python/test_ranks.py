@@ -229,19 +229,34 @@ def test_more_threads_than_cores_are_said(cogwheel_in, work):
     assert f"warning: --ranks: 2 processes of {'one thread' if threads == 1 else f'{threads} threads'} share {threads} cores" in done.stderr
 
 
-@pytest.mark.slow
-def test_hosts_of_which_one_is_cut_off(work, of_one):
-    longer = ("--set", "training.steps=160")
+def on_hosts(script, *words, timeout, cwd, **environment):
+    """What a script says that makes hosts, in a network of its own."""
     alone = ["unshare", "--net", "--mount"]
     if not shutil.which("unshare") or subprocess.run([*alone, "ip", "link", "add", "bridge", "type", "bridge"], capture_output=True).returncode:
         pytest.skip("no right to make networks, or no `ip`")
-    command = [*alone, sys.executable, str(pathlib.Path(__file__).with_name("hosts.py")), "hosts", "40"]
-    words = ["train", "gpt.toml", *longer, "--out", "hosts", "--resume"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COGWHEEL_RANK_TIMEOUT": "5"}
-    done = subprocess.run([*command, *words], cwd=work, env=environment, capture_output=True, text=True, timeout=280)
+    command = [*alone, sys.executable, str(pathlib.Path(__file__).with_name(script)), *map(str, words)]
+    done = subprocess.run(command, cwd=cwd, env={**os.environ, "OMP_NUM_THREADS": "1", **environment}, capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+def test_hosts_of_which_one_is_cut_off(work, of_one):
+    longer = ("--set", "training.steps=160")
+    words = ["train", "gpt.toml", *longer, "--out", "hosts", "--resume"]
+    found = on_hosts("hosts.py", "hosts", 40, *words, timeout=280, cwd=work, COGWHEEL_RANK_TIMEOUT="5")
     assert all(rank["code"] == 1 for rank in found["first"]), found
     assert found["waited"] < 5 + 60
     assert [rank["code"] for rank in found["again"]] == [0, 0, 0, 0], found
     expect_same(work / "hosts", of_one("gpt", *longer))
+
+
+@pytest.mark.slow
+def test_hosts_to_which_something_happens(work, of_one):
+    """Once of each kind here; docs/results/scale.md has twenty events."""
+    longer = ("--set", "training.steps=1200")
+    words = ["train", "gpt.toml", *longer, "--out", "disturbed-hosts", "--resume"]
+    found = on_hosts("disturbed_hosts.py", 5, 5, *words, timeout=900, cwd=work, COGWHEEL_RANK_TIMEOUT="6")
+    assert all(event["left"] == 0 and event["waited"] < 6 + 60 for event in found["events"]), found
+    assert found["codes"] == [0, 0, 0, 0]
+    expect_same(work / "disturbed-hosts", of_one("gpt", *longer))
