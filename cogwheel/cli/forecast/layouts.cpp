@@ -121,11 +121,8 @@ void take_this_machine(LayoutAnswer& answer, const runs::RunConfig& config,
 
 // Before anything is made that steps would have freed by then.
 std::int64_t program_of_largest(const distributed::Ranks& here) {
-  double most = 0;
   const auto resident = static_cast<double>(resident_memory_bytes().value_or(0));
-  for (const std::vector<double>& each : here.gathered(std::vector<double>{resident}, "memory of ranks"))
-    most = std::max(most, each.front());
-  return static_cast<std::int64_t>(most);
+  return static_cast<std::int64_t>(largest_of_ranks(here, {resident}, "memory of ranks").front());
 }
 
 // As `here` exchanges.

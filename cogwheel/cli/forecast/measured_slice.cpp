@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <vector>
 
+#include "cogwheel/cli/forecast/network_speed.h"
 #include "cogwheel/core/process/memory.h"
 #include "cogwheel/core/process/wall_clock.h"
 #include "cogwheel/pages/html.h"
@@ -25,7 +25,7 @@ runs::RunConfig with_slices(runs::RunConfig config, std::int64_t slices) {
 }
 
 // Seconds of a step, of its passes, of the rest.
-using StepSeconds = std::array<double, 3>;
+using StepSeconds = std::vector<double>;
 
 StepSeconds timed_step(runs::TrainingRun& run, std::int64_t step) {
   const auto before = WallClock::now();
@@ -34,14 +34,6 @@ StepSeconds timed_step(runs::TrainingRun& run, std::int64_t step) {
   run.step();
   const double seconds = seconds_since(before), passes = run.slices_seconds() - passes_before;
   return {seconds, passes, seconds - passes};
-}
-
-// Collective: of each the largest.
-StepSeconds of_slowest(const distributed::Ranks& ranks, StepSeconds seconds) {
-  for (const std::vector<double>& each :
-       ranks.gathered(std::vector<double>(seconds.begin(), seconds.end()), "times of a step"))
-    for (std::size_t index = 0; index < seconds.size(); ++index) seconds[index] = std::max(seconds[index], each[index]);
-  return seconds;
 }
 
 }  // namespace
@@ -70,7 +62,7 @@ MeasuredSlice measure_slices(const runs::RunConfig& config, const std::shared_pt
   std::optional<runs::TrainingRun> run;
   if (at_once.steps_here) run.emplace(slice.model, runs::unwatched(slice.training), task);
   const auto step_of_all = [&](std::int64_t step) {
-    return of_slowest(at_once.ranks, run ? timed_step(*run, step) : StepSeconds{});
+    return largest_of_ranks(at_once.ranks, run ? timed_step(*run, step) : StepSeconds(3, 0), "times of a step");
   };
   const std::vector<runs::Phase> phases = task->phases();
   std::int64_t end = config.training.steps;
@@ -79,8 +71,7 @@ MeasuredSlice measure_slices(const runs::RunConfig& config, const std::shared_pt
     if (first >= end) continue;
     step_of_all(first);  // allocates and touches every page
     if (run && measured.tokens == 0) measured.tokens = run->tokens();
-    StepSeconds fastest;
-    fastest.fill(std::numeric_limits<double>::infinity());
+    StepSeconds fastest(3, std::numeric_limits<double>::infinity());
     std::int64_t steps = 0;
     // All ranks stop after the same step.
     for (double seconds = 0; steps < 2 || (steps < 10 && seconds < enough); ++steps) {

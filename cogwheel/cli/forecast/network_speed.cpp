@@ -51,18 +51,10 @@ SumTime time_of_add(const distributed::Ranks& ranks, const at::Tensor& numbers) 
   return {seconds, processor_seconds() - work};
 }
 
-// By rank, of each the largest.
-std::vector<double> largest_of_ranks(const distributed::Ranks& ranks, const std::vector<double>& own) {
-  std::vector<double> all = own;
-  for (const std::vector<double>& each : ranks.gathered(own, "times"))
-    for (std::size_t index = 0; index < all.size(); ++index) all[index] = std::max(all[index], each[index]);
-  return all;
-}
-
 // The least of several, each the slowest rank's.
 SumTime least_time_of_add(const distributed::Ranks& ranks, std::int64_t bytes, double seconds) {
   const at::Tensor numbers = at::ones({bytes / static_cast<std::int64_t>(sizeof(float))}, at::kFloat);
-  const double first = largest_of_ranks(ranks, {time_of_add(ranks, numbers).seconds}).front();
+  const double first = largest_of_ranks(ranks, {time_of_add(ranks, numbers).seconds}, "times").front();
   std::vector<double> turns, work;
   // The same on every rank.
   for (double left = std::clamp(seconds / first, fewest_turns, most_turns); left >= 1; --left) {
@@ -71,13 +63,21 @@ SumTime least_time_of_add(const distributed::Ranks& ranks, std::int64_t bytes, d
     turns.push_back(turn.seconds), work.push_back(turn.work);
   }
   const auto least = [&](const std::vector<double>& own) {
-    const std::vector<double> slowest = largest_of_ranks(ranks, own);
+    const std::vector<double> slowest = largest_of_ranks(ranks, own, "times");
     return *std::min_element(slowest.begin(), slowest.end());
   };
   return {least(turns), least(work)};
 }
 
 }  // namespace
+
+std::vector<double> largest_of_ranks(const distributed::Ranks& ranks, const std::vector<double>& own,
+                                     const std::string& what) {
+  std::vector<double> all = own;
+  for (const std::vector<double>& each : ranks.gathered(own, what))
+    for (std::size_t index = 0; index < all.size(); ++index) all[index] = std::max(all[index], each[index]);
+  return all;
+}
 
 RanksOfNode ranks_of_this_node(const distributed::Ranks& ranks) {
   const std::string name = name_of_node();

@@ -26,6 +26,10 @@ struct NetworkSpeed {
   std::string json() const;
 };
 
+// Collective: of each number the largest of any rank's. `what` is for LostRanks.
+std::vector<double> largest_of_ranks(const distributed::Ranks& ranks, const std::vector<double>& own,
+                                     const std::string& what);
+
 // Of the ranks that run on one system, this one's.
 struct RanksOfNode {
   std::int64_t place = 0;  // how many of them have lower numbers
