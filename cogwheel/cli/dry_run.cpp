@@ -56,7 +56,7 @@ Forecast forecast(const runs::RunConfig& config, const std::shared_ptr<const run
   if (knows_data && data.train_tokens > 0)
     found.epochs = static_cast<double>(found.tokens_of_step) * static_cast<double>(config.training.steps) /
                    static_cast<double>(data.train_tokens);
-  found.not_measured = why_not_measured(config, task, 1);
+  found.not_measured = processes_at_once(config, *task, 1).why_none;
   if (found.not_measured.empty()) found.measured = measure_slices(config, task, 1, found.program);
   return found;
 }

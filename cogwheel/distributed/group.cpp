@@ -127,6 +127,11 @@ at::Tensor Group::begin(const char* operation, const at::Tensor& input, std::vec
   });
 }
 
+Exchange::Part Group::begin_all_to_all(const at::Tensor& bytes, const std::vector<std::int64_t>& sent,
+                                       const std::vector<std::int64_t>& received, const std::string& what) const {
+  return {begin("_c10d_functional::all_to_all_single", bytes, {received, sent}, what), bytes};
+}
+
 std::int64_t Group::parts_of_message(const at::Tensor& tensor, std::int64_t bytes) const {
   // With several threads one exchange is under way at a time, so that beginning all parts would wait for all but the
   // last. NCCL cuts by itself.
@@ -146,12 +151,10 @@ Exchange Group::exchange(const at::Tensor& parts, const std::string& what) const
   const std::int64_t of_rank = parts.numel() / count_ * parts.element_size(), pieces = parts_of_message(parts, of_rank);
   Exchange exchange(this, parts.sizes().vec(), parts.scalar_type());
   const at::Tensor bytes = bytes_of(parts).view({count_, of_rank});
-  const auto begun_of = [&](const at::Tensor& flat, std::int64_t to_each) -> Exchange::Part {
-    const std::vector<std::int64_t> counts(static_cast<std::size_t>(count_), to_each);
-    return {begin("_c10d_functional::all_to_all_single", flat, {counts, counts}, what), flat};
-  };
-  for (const at::Tensor& part : pieces == 1 ? std::vector<at::Tensor>{bytes} : bytes.chunk(pieces, 1))
-    exchange.parts_.push_back(begun_of(part.reshape(-1), part.size(1)));
+  for (const at::Tensor& part : pieces == 1 ? std::vector<at::Tensor>{bytes} : bytes.chunk(pieces, 1)) {
+    const std::vector<std::int64_t> counts(static_cast<std::size_t>(count_), part.size(1));
+    exchange.parts_.push_back(begin_all_to_all(part.reshape(-1), counts, counts, what));
+  }
   return exchange;
 }
 
@@ -163,8 +166,7 @@ Exchange Group::exchange(const at::Tensor& flat, const std::vector<std::int64_t>
     return counts;
   };
   Exchange exchange(this, {-1}, flat.scalar_type());
-  exchange.parts_.push_back(
-      {begin("_c10d_functional::all_to_all_single", bytes, {in_bytes(received), in_bytes(sent)}, what), bytes});
+  exchange.parts_.push_back(begin_all_to_all(bytes, in_bytes(sent), in_bytes(received), what));
   return exchange;
 }
 

@@ -77,6 +77,9 @@ class Group {
   friend class Exchange;
   at::Tensor begin(const char* operation, const at::Tensor& input, std::vector<c10::IValue> arguments,
                    const std::string& what) const;
+  // Of flat bytes: how many are for each rank, and come from each.
+  Exchange::Part begin_all_to_all(const at::Tensor& bytes, const std::vector<std::int64_t>& sent,
+                                  const std::vector<std::int64_t>& received, const std::string& what) const;
   // In how many parts a message of so many bytes travels.
   std::int64_t parts_of_message(const at::Tensor& tensor, std::int64_t bytes) const;
   // What `act` returns; LostRanks for what it throws.

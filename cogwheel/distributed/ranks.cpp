@@ -69,7 +69,9 @@ Group Ranks::of(std::int64_t size, std::int64_t stride) const {
 void Ranks::add(const std::vector<at::Tensor>& tensors, const std::string& what) const {
   std::vector<SumOverRanks::Summand> summands;
   for (const at::Tensor& tensor : tensors) summands.push_back({tensor.numel()});
-  SumOverRanks({{&group_}}, summands, what, {}).finish(tensors);
+  SumOverRanks sum({{&group_}}, summands, what, {});
+  for (std::size_t index = tensors.size(); index-- > 0;) sum.ready(index, tensors[index]);
+  sum.finish();
 }
 
 }  // namespace cogwheel::distributed

@@ -19,6 +19,7 @@ SumOverRanks::SumOverRanks(std::vector<Adders> adders, const std::vector<Summand
       sums_(sums),
       parts_of_(tensors.size()),
       is_there_(tensors.size(), false),
+      flat_(tensors.size()),
       own_sums_(sums.stay_with_owners ? tensors.size() : 0) {
   struct Bucket {
     std::size_t adders;
@@ -54,7 +55,8 @@ void SumOverRanks::ready(std::size_t index, const at::Tensor& tensor) {
   if (is_there_[index]) throw std::logic_error("sum over ranks: a tensor came twice");
   is_there_[index] = true;
   const at::NoGradGuard no_gradient;
-  const at::Tensor flat = tensor.contiguous().view(-1);
+  const at::Tensor flat = tensor.view(-1);
+  if (!sums_.stay_with_owners) flat_[index] = flat;
   if (sums_.stay_with_owners && parts_of_[index].empty()) own_sums_[index] = flat;
   for (const std::size_t number : parts_of_[index]) {
     Part& part = parts_[number];
@@ -65,13 +67,15 @@ void SumOverRanks::ready(std::size_t index, const at::Tensor& tensor) {
         put_piece(part.numbers, piece, flat, owners);
         --part.missing;
       }
+    // Of a tensor of many buckets the first ones have gone before the last ones are filled.
+    const auto start = WallClock::now();
+    begin_full_buckets();
+    waited_ += seconds_since(start);
   }
-  const auto start = WallClock::now();
-  begin_full_buckets();
-  waited_ += seconds_since(start);
 }
 
-// Exchanges begin in one order on every rank: those of a bucket, then the sums of the one before it.
+// Exchanges begin in one order on every rank: those of a bucket, then the sums of the one before it. When the tensors
+// have come of which these are sums, sums that the same group sent before them have come too: nothing waits for them.
 void SumOverRanks::begin_full_buckets() {
   for (std::size_t last = begun_; last < parts_.size() && parts_[last].missing == 0; ++last) {
     if (!parts_[last].ends_bucket) continue;
@@ -80,7 +84,9 @@ void SumOverRanks::begin_full_buckets() {
       Part& part = parts_[begun_];
       part.exchange = group_of(part).exchange(part.numbers, what_);
     }
+    const std::size_t have_come = std::exchange(sent_before_, summed_);
     while (summed_ < before) send_sum(parts_[summed_++]);
+    while (!sums_.stay_with_owners && taken_ < have_come) take_sum(parts_[taken_++]);
   }
 }
 
@@ -95,7 +101,7 @@ void SumOverRanks::send_sum(Part& part) {
     for (std::size_t place = 0; place + added < sums.size(); place += 2 * added) sums[place].add_(sums[place + added]);
   part.numbers.reset();
   if (!sums_.stay_with_owners) {
-    part.exchange = group.gather(sums.front(), what_);
+    part.exchange = group.gather(sums.front().clone(), what_);  // what the others sent is not held any longer
     return;
   }
   const Owners owners = owners_of(part);
@@ -108,18 +114,16 @@ void SumOverRanks::send_sum(Part& part) {
   }
 }
 
-void SumOverRanks::finish(const std::vector<at::Tensor>& tensors) {
-  if (parts_.empty()) return;
+void SumOverRanks::take_sum(Part& part) {
+  const at::Tensor sums = part.exchange.result(what_);
+  for (const ExchangePiece& piece : part.plan.pieces) take_piece(flat_[piece.tensor], piece, sums, owners_of(part));
+  part = {.adders = part.adders};
+}
+
+void SumOverRanks::finish() {
   const at::NoGradGuard no_gradient;
-  for (std::size_t index = tensors.size(); index-- > 0;)
-    if (!is_there_[index]) ready(index, tensors[index]);
   while (summed_ < parts_.size()) send_sum(parts_[summed_++]);
-  for (Part& part : parts_) {
-    const at::Tensor sums = part.exchange.result(what_);
-    for (const ExchangePiece& piece : part.plan.pieces)
-      take_piece(tensors[piece.tensor].view(-1), piece, sums, owners_of(part));
-    part = {.adders = part.adders};
-  }
+  while (taken_ < parts_.size()) take_sum(parts_[taken_++]);
 }
 
 std::vector<at::Tensor> SumOverRanks::finish_own() {

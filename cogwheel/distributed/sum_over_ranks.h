@@ -38,13 +38,14 @@ class SumOverRanks {
   // The same on all ranks of each group, but for what the tensors hold. `what` is for LostRanks.
   SumOverRanks(std::vector<Adders> adders, const std::vector<Summand>& tensors, std::string what, Sums sums);
 
-  // A tensor is there. Ranks may call it in other orders: a bucket begins when it and all before it are full, and may
-  // wait here for the one before it. Throws std::logic_error for a tensor that was there already.
+  // A tensor is there, contiguous. Where all ranks get the sums it becomes its sum, some time until `finish` ends; else
+  // it is not needed any more. Ranks may call it in other orders: a bucket begins when it and all before it are full,
+  // and may wait here for those before it. Throws std::logic_error for a tensor that was there already.
   void ready(std::size_t index, const at::Tensor& tensor);
   bool is_there(std::size_t index) const { return is_there_[index]; }
 
-  // Collective. The tensors, which become the sums; those that `ready` had are taken as they were then.
-  void finish(const std::vector<at::Tensor>& tensors);
+  // Collective, after all tensors were `ready`: they are sums now.
+  void finish();
   // Collective, where sums stay with their owners, after all tensors were `ready`: of each, the sum of this rank's
   // stretch, flat.
   std::vector<at::Tensor> finish_own();
@@ -64,6 +65,7 @@ class SumOverRanks {
 
   void begin_full_buckets();
   void send_sum(Part& part);
+  void take_sum(Part& part);
 
   const Group& group_of(const Part& part) const { return *adders_[part.adders].group; }
   Owners owners_of(const Part& part) const { return Owners(group_of(part).count(), sums_.unit); }
@@ -75,8 +77,11 @@ class SumOverRanks {
   std::vector<Part> parts_;  // in the order in which they begin; those of a bucket follow each other
   std::vector<std::vector<std::size_t>> parts_of_;  // of each tensor
   std::vector<bool> is_there_;
-  std::vector<at::Tensor> own_sums_;
-  std::size_t begun_ = 0, summed_ = 0;
+  std::vector<at::Tensor> flat_;      // of tensors that become sums
+  std::vector<at::Tensor> own_sums_;  // where they stay with owners
+  // How many parts have begun, have been added here, have been sent to all before the last bucket began, have come
+  // back.
+  std::size_t begun_ = 0, summed_ = 0, sent_before_ = 0, taken_ = 0;
   double waited_ = 0;
 };
 

@@ -53,6 +53,9 @@ SHARED = {
     "dropout": (TEXT, f'form = "llama"\nmechanism = "differential"\nposition = "alibi"\nlayers = 2\ndropout = 0.1\n{SMALL}', 'precision = "bf16"\nema = 0.9'),
 }  # fmt: skip
 
+# Gradients of 42 MB, in ten buckets; matrices of 8 MB are in three of them. The first sums come back while the backward pass goes on.
+MANY_BUCKETS = ("training.steps=3", "training.batch=4", "model.context=16", "model.heads=4", "model.width=512", "model.feed_forward=4096")
+
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):

@@ -73,8 +73,8 @@ def test_memory_of_other_tasks_is_known(cogwheel, task):
     (cogwheel.folder / "other.toml").write_text("[training]\nsteps = 10\nbatch = 8\n")
     small = ["model.layers=3", "model.width=64", "model.heads=2"] if task == "diffusion" else []
     found = said(cogwheel, "other.toml", *(word for each in (f"task.name={task}", *small) for word in ("--set", each)))
-    assert "unknown" not in found["memory"] and parts(found)["activations of a slice"] > 1e6
-    assert found["measured"]["peak_bytes"] == pytest.approx(found["measured"]["said_bytes"], rel=0.4)
+    assert "unknown" not in found["memory"]
+    assert found["measured"]["peak_bytes"] == pytest.approx(found["measured"]["said_bytes"], rel=0.25)
 
 
 def test_what_memory_cannot_hold_is_not_begun(cogwheel):
@@ -165,7 +165,9 @@ def test_layouts_cost_what_the_machine_says(cogwheel):
     assert data["seconds"] == pytest.approx(1000 * data["step_seconds"])
     assert data["rank_hours"] == pytest.approx(4 * data["seconds"] / 3600)
     assert data["memory"]["moments"] == 2 * gradient and data["memory"]["gradients"] == gradient
-    assert data["memory"]["activations of a slice"] == parts(one)["activations of a slice"]
+    # Eight of its slices wait in three sums. At the end of a rank's last one its gradients are there and travel, twice as many bytes.
+    assert parts(one)["gradients"] == 3 * gradient and parts(one)["activations of a slice"] > 1e6
+    assert data["memory"]["exchange of gradients"] == 2 * gradient > parts(one)["activations of a slice"]
     steps = [each["step_seconds"] for each in found["layouts"]]
     assert steps == sorted(steps)
     running = {"data 4", "data 4, moments divided", "data 2, context 2", "data 2, context 2, moments divided", "data 2, tensor 2"}

@@ -12,7 +12,7 @@ import sys
 import pytest
 import torch
 from processes import ended_with_test, wait_for
-from rank_runs import KINDS, begin, cogwheel, expect_all_end, expect_same, of_one, one_line, ranks_of, trained, wait_for_step, work  # noqa: F401  some are fixtures
+from rank_runs import KINDS, MANY_BUCKETS, begin, cogwheel, expect_all_end, expect_same, of_one, one_line, ranks_of, trained, wait_for_step, work  # noqa: F401  some are fixtures
 
 
 def by_hand(folder, rank, ranks, *words, timeout=60, meet="ranks", interface="lo"):
@@ -39,6 +39,13 @@ def test_two_ranks_give_the_bits_of_one(cogwheel, work, of_one, kind):
     expect_same(work / f"two-{kind}", of_one(kind))
     last = json.loads((work / f"two-{kind}" / "metrics.jsonl").read_text().splitlines()[-1])
     assert last["exposed_communication_seconds"] > 0 and last["slowest_rank_seconds"] > 0
+
+
+@pytest.mark.parametrize("slices", [2, 4])
+def test_gradients_of_many_buckets_have_the_bits_of_one_rank(cogwheel, work, of_one, slices):
+    words = ("--set", *MANY_BUCKETS, f"training.micro_batches={slices}")
+    trained(cogwheel("train", "gpt.toml", *words, "--ranks", 2, "--out", f"buckets-{slices}"))
+    expect_same(work / f"buckets-{slices}", of_one("gpt", *words))
 
 
 @pytest.mark.slow

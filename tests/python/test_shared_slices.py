@@ -4,7 +4,7 @@ import random
 import signal
 
 import pytest
-from rank_runs import SHARED, begin, cogwheel, expect_nearly_same, expect_same, killed_at_random, of_one, one_line, trained, wait_for_step, work  # noqa: F401  some are fixtures
+from rank_runs import MANY_BUCKETS, SHARED, begin, cogwheel, expect_nearly_same, expect_same, killed_at_random, of_one, one_line, trained, wait_for_step, work  # noqa: F401  some are fixtures
 from resumed_runs import metrics
 from tensor_files import read_tensors
 
@@ -103,6 +103,13 @@ def test_how_many_share_slices_changes_no_bit_where_others_share_texts_or_heads(
     for ranks in (2, 4):  # in bfloat16, with dropout and an average of weights
         trained(cogwheel("train", "shared dropout.toml", "--set", f"parallel.{shared}=2", "model.heads=4", *FEW, "--ranks", ranks, "--out", f"{shared}-{ranks}"))
     expect_same(work / f"{shared}-4", work / f"{shared}-2")
+
+
+def test_buckets_of_shares_and_of_whole_weights_take_turns(cogwheel, work):
+    for ranks in (2, 4):
+        words = ("--set", "parallel.tensor=2", *MANY_BUCKETS, "training.micro_batches=2")
+        trained(cogwheel("train", "shared softmax.toml", *words, "--ranks", ranks, "--out", f"turns-{ranks}"))
+    expect_same(work / "turns-4", work / "turns-2")
 
 
 @pytest.mark.slow

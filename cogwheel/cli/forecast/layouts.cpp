@@ -66,7 +66,7 @@ void take_device(LayoutAnswer& answer, const runs::RunConfig& config, const runs
   // A third of the work is forward.
   const double again = facts.shape->recompute == 0 ? 0 : 1.0 / (3.0 * static_cast<double>(facts.shape->recompute));
   const auto through_memory = [&](double times) {
-    return times * static_cast<double>(facts.learned) / device.memory_bandwidth;
+    return times * static_cast<double>(facts.held.learned) / device.memory_bandwidth;
   };
   constexpr double of_sum = 3, of_norm = 1;  // two gradients read and one written; one read
   // AdamW reads weights, gradients and moments, and writes all but gradients; Muon has a moment less of most.
@@ -84,12 +84,11 @@ void take_device(LayoutAnswer& answer, const runs::RunConfig& config, const runs
 std::int64_t ranks_at_once(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
                            std::int64_t slices, std::int64_t with_cores, const distributed::Ranks& here) {
   const std::string what = "how many ranks make steps at once";
-  std::int64_t at_once = std::max<std::int64_t>(1, with_cores);
-  const auto problem = [&] { return why_not_measured(config, task, slices, at_once); };
-  while (here.is_first() && at_once > 1 && !problem().empty()) --at_once;
-  if (const std::string why = here.of_first(here.is_first() ? problem() : "", what); !why.empty())
+  ProcessesAtOnce found;
+  if (here.is_first()) found = processes_at_once(config, *task, slices, std::max<std::int64_t>(1, with_cores));
+  if (const std::string why = here.of_first(found.why_none, what); !why.empty())
     throw Error(expected_got("--ranks", "steps that can be measured here, or --machine with [device]", why));
-  return std::stoll(here.of_first(std::to_string(at_once), what));
+  return std::stoll(here.of_first(std::to_string(found.count), what));
 }
 
 // A rank's slices beside those of others on this machine, then as slow as its cores are shared.
@@ -152,17 +151,11 @@ LayoutAnswer answer_to(const runs::RunConfig& config, const std::shared_ptr<cons
   slice.training = runs::one_slice(config.training);
   const std::int64_t window = std::max<std::int64_t>(1, task->data(config.model, config.training).window);
   facts.tokens_of_slice = slice.training.batch * window;
-  const runs::StepMemory alone = runs::step_memory(slice, *task);
-  slice.training.batch *= 2;
-  slice.training.micro_batches = 2;
-  const runs::StepMemory among = facts.slices > 1 ? runs::step_memory(slice, *task) : alone;
-  for (const runs::StepMemory* each : {&alone, &among})
-    if (!each->is_known())
-      throw Error(expected_got("--ranks", "a model whose memory is known before it is trained", each->unknown));
-  facts.alone = alone.held;
-  facts.among = among.held;
-  facts.learned = alone.learned;
-  facts.divided = alone.divided;
+  const runs::StepMemory memory = runs::step_memory(slice, *task);
+  if (!memory.is_known())
+    throw Error(expected_got("--ranks", "a model whose memory is known before it is trained", memory.unknown));
+  facts.held = memory.held;
+  facts.divided = memory.divided;
   if (const auto* model = config.model.get_if<LanguageModelOptions>())
     facts.shape = shape_of(*model, config.training.recompute);
   const bool has_network = machine.within_node || machine.between_nodes;

@@ -38,16 +38,17 @@ StepSeconds timed_step(runs::TrainingRun& run, std::int64_t step) {
 
 }  // namespace
 
-std::string why_not_measured(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
-                             std::int64_t slices, std::int64_t processes) {
-  if (config.training.device != "cpu") return "the model learns on " + config.training.device;
-  constexpr double spare = 1.25;
-  const std::int64_t needed = runs::step_memory(with_slices(config, slices), *task).bytes();
+ProcessesAtOnce processes_at_once(const runs::RunConfig& config, const runs::Task& task, std::int64_t slices,
+                                  std::int64_t most) {
+  if (config.training.device != "cpu") return {.why_none = "the model learns on " + config.training.device};
   const std::optional<std::int64_t> available = available_memory_bytes();
-  if (!available || spare * static_cast<double>(processes * needed) <= static_cast<double>(*available)) return "";
-  return fmt::format("a step of {} takes {}{} and {} are free", slices == 1 ? "one slice" : "two slices",
-                     pages::byte_size(needed), processes == 1 ? "" : fmt::format(" of each of {} ranks", processes),
-                     pages::byte_size(*available));
+  if (!available) return {.count = most};
+  constexpr double spare = 1.25;
+  const std::int64_t needed = runs::step_memory(with_slices(config, slices), task).bytes(),
+                     fit = static_cast<std::int64_t>(static_cast<double>(*available) / spare) / needed;
+  if (fit > 0) return {.count = std::min(fit, most)};
+  return {.why_none = fmt::format("a step of {} takes {} and {} are free", slices == 1 ? "one slice" : "two slices",
+                                  pages::byte_size(needed), pages::byte_size(*available))};
 }
 
 MeasuredSlice measure_slices(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
@@ -55,6 +56,9 @@ MeasuredSlice measure_slices(const runs::RunConfig& config, const std::shared_pt
   constexpr double enough = 1;  // second, once there are two steps
   runs::RunConfig slice = with_slices(config, slices);
   slice.training.learning_rate = slice.training.final_learning_rate = 1e-9;  // nothing diverges
+  // Steps with even numbers make a report, as one does whose peak counts; the others are timed.
+  slice.training.report_every = 2;
+  slice.training.evaluate_every = 0;
   MeasuredSlice measured;
   if (const runs::StepMemory memory = runs::step_memory(slice, *task); memory.is_known())
     measured.said = memory.bytes() + program;
@@ -69,13 +73,15 @@ MeasuredSlice measure_slices(const runs::RunConfig& config, const std::shared_pt
   for (std::size_t left = phases.size(); left > 0; --left) {
     const std::int64_t first = phases[left - 1].first_step;
     if (first >= end) continue;
-    step_of_all(first);  // allocates and touches every page
+    const auto step_before_end = [&](std::int64_t step) { return step < end ? step : first; };
+    const std::int64_t reported = step_before_end(first | 1), timed = step_before_end(first + first % 2);
+    step_of_all(reported);  // allocates and touches every page
     if (run && measured.tokens == 0) measured.tokens = run->tokens();
     StepSeconds fastest(3, std::numeric_limits<double>::infinity());
     std::int64_t steps = 0;
     // All ranks stop after the same step.
     for (double seconds = 0; steps < 2 || (steps < 10 && seconds < enough); ++steps) {
-      const StepSeconds step = step_of_all(first);
+      const StepSeconds step = step_of_all(timed);
       for (std::size_t index = 0; index < step.size(); ++index) fastest[index] = std::min(fastest[index], step[index]);
       seconds += step.front();
     }

@@ -29,9 +29,13 @@ struct StepsAtOnce {
   bool steps_here = true;  // true on the first rank
 };
 
-// Why steps of so many slices, 1 or 2, cannot be made by so many processes here; empty: they can.
-std::string why_not_measured(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
-                             std::int64_t slices, std::int64_t processes = 1);
+// How many processes at once can make steps of so many slices, 1 or 2, here.
+struct ProcessesAtOnce {
+  std::int64_t count = 0;     // at most as many as were asked for
+  std::string why_none = {};  // where there is not one
+};
+ProcessesAtOnce processes_at_once(const runs::RunConfig& config, const runs::Task& task, std::int64_t slices,
+                                  std::int64_t most = 1);
 
 // Collective. Steps of so many slices of the configuration's, the optimiser's work among them; of each the slowest
 // rank's time. `program`: bytes of the process before there was a model.

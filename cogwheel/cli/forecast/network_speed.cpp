@@ -81,23 +81,15 @@ std::vector<double> largest_of_ranks(const distributed::Ranks& ranks, const std:
 
 RanksOfNode ranks_of_this_node(const distributed::Ranks& ranks) {
   const std::string name = name_of_node();
-  RanksOfNode here{.place = 0, .count = 0};
-  std::int64_t rank = 0;
-  for (const std::string& each : ranks.gathered(name, "where ranks are")) {
-    if (each == name) {
-      ++here.count;
-      if (rank < ranks.rank()) ++here.place;
-    }
-    ++rank;
-  }
-  return here;
+  const std::vector<std::string> names = ranks.gathered(name, "where ranks are");
+  return {.place = std::count(names.begin(), names.begin() + ranks.rank(), name),
+          .count = std::count(names.begin(), names.end(), name),
+          .nodes = static_cast<std::int64_t>(std::set(names.begin(), names.end()).size())};
 }
 
 NetworkSpeed measure_network(const distributed::Ranks& ranks, double seconds) {
-  const std::vector<std::string> nodes = ranks.gathered(name_of_node(), "where ranks are");
-  NetworkSpeed speed{.ranks = ranks.count(),
-                     .nodes = static_cast<std::int64_t>(std::set(nodes.begin(), nodes.end()).size()),
-                     .threads = at::get_num_threads()};
+  NetworkSpeed speed{
+      .ranks = ranks.count(), .nodes = ranks_of_this_node(ranks).nodes, .threads = at::get_num_threads()};
   for (std::int64_t bytes = smallest; bytes <= largest; bytes *= times_larger) {
     const SumTime least = least_time_of_add(ranks, bytes, seconds);
     speed.sums.push_back({bytes, least.seconds});

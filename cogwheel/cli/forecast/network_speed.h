@@ -34,6 +34,7 @@ std::vector<double> largest_of_ranks(const distributed::Ranks& ranks, const std:
 struct RanksOfNode {
   std::int64_t place = 0;  // how many of them have lower numbers
   std::int64_t count = 1;
+  std::int64_t nodes = 1;  // of all ranks
 };
 
 // Collective. Ranks of one node are those that a running system has in common.

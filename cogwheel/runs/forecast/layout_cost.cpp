@@ -70,10 +70,12 @@ std::int64_t shared_activations(std::int64_t activations, const Layout& layout, 
                                    real(layout.context));
 }
 
-// Beside activations, of which other sizes are free by then. `sums`: bytes of those that a rank gets.
-std::int64_t exchange_buffers(std::int64_t bytes, std::int64_t sums, std::int64_t ranks) {
-  constexpr std::int64_t under_way = 3;  // buckets: being filled, sent and received, added up
-  return sums + under_way * std::min(bytes, distributed::bytes_of_a_bucket(bytes, ranks));
+// Of an exchange (distributed/sum_over_ranks.h). Until they are sums, buckets are sent and received, two at a time;
+// where all ranks get the sums, those of two come back meanwhile.
+std::int64_t exchange_buffers(std::int64_t bytes, std::int64_t ranks, bool stay_with_owners) {
+  if (bytes == 0 || ranks == 1) return 0;
+  const std::int64_t under_way = stay_with_owners ? 4 : 6;
+  return under_way * std::min(bytes, distributed::bytes_of_a_bucket(bytes, ranks));
 }
 
 std::int64_t divided_weights(const Layout& layout, const StepFacts& facts) {
@@ -86,14 +88,14 @@ std::int64_t divided_weights(const Layout& layout, const StepFacts& facts) {
 // What a rank holds of all parameters.
 double share_of_weights(const Layout& layout, const StepFacts& facts) {
   if (layout.tensor == 1) return 1;
-  return 1 - real(divided_weights(layout, facts)) / real(facts.alone.weights) * (1 - 1 / real(layout.tensor));
+  return 1 - real(divided_weights(layout, facts)) / real(facts.held.weights) * (1 - 1 / real(layout.tensor));
 }
 
 // Bytes of gradients that all ranks add: none where each has all weights.
 std::int64_t learned_by_all(const Layout& layout, const StepFacts& facts) {
   if (layout.tensor == 1) return 0;
-  const double whole = 1 - real(divided_weights(layout, facts)) / real(facts.alone.weights);
-  return static_cast<std::int64_t>(std::llround(real(facts.learned) * whole));
+  const double whole = 1 - real(divided_weights(layout, facts)) / real(facts.held.weights);
+  return static_cast<std::int64_t>(std::llround(real(facts.held.learned) * whole));
 }
 
 std::vector<MemoryPart> memory_of(const Layout& layout, const StepFacts& facts) {
@@ -101,19 +103,25 @@ std::vector<MemoryPart> memory_of(const Layout& layout, const StepFacts& facts) 
   const auto share = [weights = share_of_weights(layout, facts)](std::int64_t bytes) {
     return static_cast<std::int64_t>(std::llround(real(bytes) * weights));
   };
-  const StepBytes& of = slices > 1 ? facts.among : facts.alone;
-  const StepBytes held{.weights = share(of.weights),
-                       .moments = part(share(of.moments), layout.divides_moments ? layout.copies() : 1),
-                       .average = share(of.average),
-                       .gradients = share(slices > 1 ? gradient_buffers(slices) * facts.learned : of.gradients),
-                       .activations = shared_activations(of.activations, layout, facts),
-                       .logits = part(of.logits, layout.tensor * layout.context)};
-  const std::int64_t of_all = learned_by_all(layout, facts), of_share = share(facts.learned) - of_all;
-  const std::int64_t owners = layout.divides_moments ? layout.copies() : 1;
-  const auto exchange = [&](std::int64_t bytes, std::int64_t ranks) {
-    return bytes > 0 && ranks > 1 ? exchange_buffers(bytes, part(bytes, owners), ranks) : std::int64_t{0};
+  StepBytes held{.weights = share(facts.held.weights),
+                 .moments = part(share(facts.held.moments), layout.divides_moments ? layout.copies() : 1),
+                 .average = share(facts.held.average),
+                 .learned = share(facts.held.learned),
+                 .largest = share(facts.held.largest)};
+  for (const PassMoment& each : facts.held.pass)
+    held.pass.push_back({.made = share(each.made),
+                         .activations = shared_activations(each.activations, layout, facts),
+                         .logits = part(each.logits, layout.tensor * layout.context),
+                         .unfinished = share(each.unfinished)});
+  const std::int64_t of_all = learned_by_all(layout, facts), of_share = held.learned - of_all;
+  const auto exchanged = [&](std::int64_t bytes, std::int64_t ranks) {
+    return exchange_buffers(bytes, ranks, layout.divides_moments);
   };
-  const std::int64_t exchanged = exchange(of_share, layout.copies()) + exchange(of_all, layout.ranks());
+  // Buckets of both groups take turns.
+  const LargestMoment largest = largest_moment(
+      held, {.sums = sums_that_wait(slices),
+             .owners = layout.divides_moments ? layout.copies() : 1,
+             .exchanged = std::max(exchanged(of_share, layout.copies()), exchanged(of_all, layout.ranks()))});
   std::vector<MemoryPart> parts;
   const auto add = [&](const char* name, std::string reason, std::int64_t bytes) {
     if (bytes > 0) parts.push_back({name, std::move(reason), bytes});
@@ -121,13 +129,14 @@ std::vector<MemoryPart> memory_of(const Layout& layout, const StepFacts& facts) 
   add("weights", "", held.weights);
   add("moments", "", held.moments);
   add("average of the weights", "", held.average);
-  add("gradients", slices > 1 ? fmt::format("for the sum over {} slices", slices) : "", held.gradients);
-  add("activations of a slice", "", held.activations);
-  add("logits of a slice", "", held.logits);
-  add("exchange of gradients", "", exchanged);
+  add("gradients", slices > 1 ? fmt::format("for the sum over {} slices", slices) : "", largest.gradients);
+  add("exchange of gradients", "", largest.exchanged);
+  add("change of weights", "", largest.changes);
+  add("activations of a slice", "", largest.activations);
+  add("logits of a slice", "", largest.logits);
   if (layout.tensor > 1)
     add("whole weights of an evaluation", "beyond what only steps hold",
-        divided_weights(layout, facts) - held.gradients - held.activations - held.logits - exchanged);
+        divided_weights(layout, facts) - largest.bytes());
   add("libraries and allocator", "", held.libraries());
   add("program", "", facts.program);
   return parts;
@@ -309,7 +318,7 @@ LayoutCost layout_cost(const Layout& layout, const StepFacts& facts, const Netwo
   cost.computation =
       slices * of_slice + facts.rest_seconds * share / real(layout.divides_moments ? layout.copies() : 1);
   // What is not divided all ranks add, and the shares of the rest those that have the same.
-  const double of_all = real(learned_by_all(layout, facts)), of_share = real(facts.learned) * share - of_all;
+  const double of_all = real(learned_by_all(layout, facts)), of_share = real(facts.held.learned) * share - of_all;
   // Losses are gathered first: their number, then they.
   const bool divides = layout.divides_moments;
   cost.communication = 2 * seconds_of_gather(all, network) +

@@ -39,8 +39,7 @@ struct TransformerShape {
 // Of one rank that makes the step alone.
 struct StepFacts {
   std::int64_t slices = 1, tokens_of_slice = 1;
-  StepBytes alone, among;    // of a slice that is the whole step, and of one among others
-  std::int64_t learned = 0;  // bytes of one gradient of all that learns
+  StepBytes held;
   std::vector<DividedBytes> divided = {};
   std::int64_t program = 0;    // bytes besides, of each rank
   double slice_seconds = 0;    // forward and backward

@@ -2,6 +2,7 @@
 
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
 #include <memory>
@@ -24,8 +25,14 @@ void take_value(const c10::IValue& value) {
 
 std::unique_ptr<at::ObserverContext> started(const at::RecordFunction&) { return nullptr; }
 
+// Below autograd operators are parts of another one: in a process with Python, which describes some of them by others,
+// these are many, and tensors between them are none that the operator itself would make.
+bool is_part_of_an_operator() {
+  return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradFunctionality);
+}
+
 void ended(const at::RecordFunction& function, at::ObserverContext*) {
-  if (observer == nullptr) return;
+  if (observer == nullptr || is_part_of_an_operator()) return;
   for (const c10::IValue& value : function.outputs()) take_value(value);
   observer->count();
 }
@@ -74,9 +81,9 @@ void LiveTensors::count() {
   for (const Tracked& each : live_) at_peak_.push_back(each.made);
 }
 
-std::int64_t LiveTensors::bytes() {
-  count();
-  return bytes_;
+void LiveTensors::begin() {
+  peak_ = 0;
+  at_peak_.clear();
 }
 
 }  // namespace cogwheel::runs

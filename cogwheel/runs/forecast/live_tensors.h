@@ -26,10 +26,9 @@ class LiveTensors {
 
   // Not counted: what was there before, weights, say.
   void leave_out(const at::Tensor& tensor);
-  // What is alive now, and the most that was after any operator, with what that consisted of.
-  std::int64_t bytes();
-  std::int64_t peak() const { return peak_; }
+  // What consisted of the most bytes that were alive after any operator since the last `begin`.
   const std::vector<Made>& at_peak() const { return at_peak_; }
+  void begin();
 
   // Of the observer: an operator gave this; an operator has ended.
   void take(const at::Tensor& tensor);
@@ -46,7 +45,7 @@ class LiveTensors {
   std::vector<Tracked> live_;
   std::vector<Weak> kept_;  // of what is gone or not counted: no other storage gets the address while one is held
   std::vector<Made> at_peak_;
-  std::int64_t bytes_ = 0, peak_ = 0;
+  std::int64_t bytes_ = 0, peak_ = 0;  // alive; the most
   std::uint64_t handle_ = 0;
 };
 

@@ -23,24 +23,26 @@
 #include "cogwheel/runs/forecast/live_tensors.h"
 #include "cogwheel/runs/forecast/meta_operators.h"
 #include "cogwheel/runs/training/learned_parameters.h"
+#include "cogwheel/runs/training/made_gradients.h"
 #include "cogwheel/runs/training/muon.h"
 
 namespace cogwheel::runs {
 namespace {
 
-struct WeightMemory {
-  std::int64_t weights = 0, learned = 0, moments = 0;
-  std::vector<DividedBytes> divided = {};
-};
+// Of operators, and freed memory whose place nothing fits (cli/allocator.h keeps it): fitted to the peaks of steps of
+// models of 0.8 to 169 million parameters in float32 and bfloat16 on AMD EPYC and Intel Xeon.
+constexpr std::int64_t of_libraries = 32 << 20, percent_of_slice = 12;
 
-WeightMemory weight_memory(const RunConfig& config, const Task& task) {
+// All but the passes.
+StepMemory memory_of_weights(const RunConfig& config, const Task& task) {
   const nn::PlaceParameters nowhere(at::kMeta);
   const std::shared_ptr<torch::nn::Module> model = make_model(config.model);
   const std::set<std::string> hidden =
       config.training.optimizer == "muon" ? hidden_matrices(*model) : std::set<std::string>();
-  WeightMemory memory;
-  for (const at::Tensor& parameter : model->parameters())
-    memory.weights += static_cast<std::int64_t>(parameter.nbytes());
+  StepMemory memory;
+  StepBytes& held = memory.held;
+  for (const at::Tensor& parameter : model->parameters()) held.weights += static_cast<std::int64_t>(parameter.nbytes());
+  if (config.training.ema > 0) held.average = held.weights;
   if (const auto* const divides = dynamic_cast<const nn::DividesParameters*>(model.get()))
     for (const nn::DividedParameter& each : divides->divided_parameters()) {
       std::int64_t divisor = 0;
@@ -49,8 +51,9 @@ WeightMemory weight_memory(const RunConfig& config, const Task& task) {
     }
   for (const LearnedParameter& each : learned_parameters(*model, config.training, task)) {
     const auto bytes = static_cast<std::int64_t>(each.value.nbytes());
-    memory.learned += bytes;
-    memory.moments += hidden.contains(each.name) ? bytes : 2 * bytes;
+    held.learned += bytes;
+    held.largest = std::max(held.largest, bytes);
+    held.moments += hidden.contains(each.name) ? bytes : 2 * bytes;
   }
   return memory;
 }
@@ -74,49 +77,52 @@ Batch large_batch(const Task& task, const torch::nn::Module& model, const Traini
   return largest;
 }
 
-struct PassMemory {
-  std::int64_t gradients = 0, logits = 0, activations = 0;  // at the largest moment of a slice
-  std::int64_t bytes() const { return gradients + logits + activations; }
-};
-
-// Of a step of one of the task's phases. `held`: the sums of gradients are there before the slice is.
-PassMemory pass_memory(const RunConfig& config, const Task& task, const Phase& phase, bool held) {
+// Of a step of one of the task's phases.
+std::vector<PassMoment> pass_moments(const RunConfig& config, const Task& task, const Phase& phase) {
   const MetaOperators operators;
   const nn::PlaceParameters nowhere(at::kMeta);
   const std::shared_ptr<torch::nn::Module> model = make_model(config.model);
   const TrainingOptions slice = one_slice(config.training);
   const Batch batch = large_batch(task, *model, slice);
-  const std::vector<at::Tensor> weights = model->parameters();
   require_gradients(*model, learned_parameters(*model, config.training, task), phase.first_step);
   LiveTensors live;
-  // Gradients that are there before the slice may be added to in place or make room for their sum.
-  std::unordered_set<const c10::StorageImpl*> gradients;
-  const auto note_gradients = [&] {
-    for (const at::Tensor& weight : weights)
-      if (weight.grad().defined()) gradients.insert(weight.grad().storage().unsafeGetStorageImpl());
+  MadeGradients made_gradients;
+  struct Moment {
+    std::int64_t made;
+    std::vector<LiveTensors::Made> alive;
   };
-  for (const at::Tensor& weight : weights) {
+  std::vector<Moment> moments;
+  std::unordered_set<const c10::StorageImpl*> gradients;
+  std::int64_t made = 0;
+  for (const at::Tensor& weight : model->parameters()) {
     live.leave_out(weight);
-    if (!held || !weight.requires_grad()) continue;
-    weight.mutable_grad() = at::empty_like(weight.detach());
-    live.take(weight.grad());
+    if (!weight.requires_grad()) continue;
+    made_gradients.on_made(weight, [&, weight] {
+      moments.push_back({made, live.at_peak()});
+      made += static_cast<std::int64_t>(weight.nbytes());
+      gradients.insert(weight.grad().storage().unsafeGetStorageImpl());
+      weight.mutable_grad().reset();
+      live.begin();
+    });
   }
-  note_gradients();
   {
     const nn::BFloat16Products products(slice.precision == "bf16");
     const nn::RecomputedBlocks recomputed(slice.recompute);
     task.loss_in(phase, *model, batch, slice.seed).backward();
   }
-  note_gradients();
+  moments.push_back({made, live.at_peak()});
   const std::int64_t vocabulary = common(config.model).vocabulary_or_none();
-  PassMemory memory;
-  for (const LiveTensors::Made& each : live.at_peak()) {
-    std::int64_t& kind = gradients.contains(each.storage)               ? memory.gradients
-                         : vocabulary > 1 && each.columns == vocabulary ? memory.logits
-                                                                        : memory.activations;
-    kind += each.bytes;
+  std::vector<PassMoment> pass;
+  for (const Moment& each : moments) {
+    PassMoment& moment = pass.emplace_back(PassMoment{.made = each.made});
+    for (const LiveTensors::Made& tensor : each.alive) {
+      std::int64_t& kind = gradients.contains(tensor.storage)               ? moment.unfinished
+                           : vocabulary > 1 && tensor.columns == vocabulary ? moment.logits
+                                                                            : moment.activations;
+      kind += tensor.bytes;
+    }
   }
-  return memory;
+  return pass;
 }
 
 }  // namespace
@@ -127,17 +133,37 @@ std::int64_t StepMemory::bytes() const {
   return sum;
 }
 
-// Of operators, and freed memory whose place nothing fits (cli/allocator.h keeps it): fitted to the peaks of steps of
-// five models of 5 to 141 million parameters in float32 and bfloat16 on an AMD EPYC.
 std::int64_t StepBytes::libraries() const {
-  constexpr std::int64_t of_libraries = 64 << 20;
-  constexpr double of_slice = 0.15;
-  return of_libraries + static_cast<std::int64_t>(of_slice * static_cast<double>(activations + logits));
+  std::int64_t slice = 0;
+  for (const PassMoment& each : pass) slice = std::max(slice, each.activations + each.logits);
+  return of_libraries + slice * percent_of_slice / 100;
 }
 
-std::int64_t gradient_buffers(std::int64_t slices) {
-  return std::max<std::int64_t>(1, std::bit_width(static_cast<std::uint64_t>(slices)) - 1);
+LargestMoment largest_moment(const StepBytes& bytes, const GradientBuffers& buffers) {
+  // After the last one: gradients alone, and a change of each owner's stretches, or of one tensor with the tensor
+  // before (training/optimizer.h).
+  LargestMoment largest{
+      .gradients = bytes.learned / buffers.owners,
+      .changes = buffers.owners > 1 ? bytes.learned / buffers.owners : 2 * bytes.largest,
+  };
+  const auto consider = [&](const LargestMoment& moment) {
+    if (moment.bytes() > largest.bytes()) largest = moment;
+  };
+  for (const PassMoment& each : bytes.pass) {
+    LargestMoment moment{.activations = each.activations, .logits = each.logits};
+    if (buffers.sums > 0) {  // of the slice before the last one
+      moment.gradients = (buffers.sums - 1) * bytes.learned + each.made + each.unfinished;
+      consider(moment);
+    }
+    moment.gradients = buffers.sums * (bytes.learned - each.made) + each.made / buffers.owners + each.unfinished;
+    // Of what has been made until then at most, twice: sent and received.
+    moment.exchanged = std::min(buffers.exchanged, 2 * each.made);
+    consider(moment);
+  }
+  return largest;
 }
+
+std::int64_t sums_that_wait(std::int64_t slices) { return std::bit_width(static_cast<std::uint64_t>(slices)) - 1; }
 
 TrainingOptions one_slice(TrainingOptions training) {
   training.batch = (training.batch + training.micro_batches - 1) / training.micro_batches;
@@ -146,45 +172,39 @@ TrainingOptions one_slice(TrainingOptions training) {
 }
 
 StepMemory step_memory(const RunConfig& config, const Task& task) {
-  const std::int64_t slices = config.training.micro_batches, buffers = gradient_buffers(slices);
-  const WeightMemory of_weights = weight_memory(config, task);
-  const std::int64_t weights = of_weights.weights;
-  StepMemory memory;
-  PassMemory pass;
+  const std::int64_t slices = config.training.micro_batches;
+  StepMemory memory = memory_of_weights(config, task);
+  StepBytes& held = memory.held;
   try {
     for (const Phase& phase : task.phases()) {
       if (phase.first_step >= config.training.steps) continue;
-      const PassMemory of_phase = pass_memory(config, task, phase, slices > 1);
-      if (of_phase.bytes() > pass.bytes()) pass = of_phase;
+      const std::vector<PassMoment> pass = pass_moments(config, task, phase);
+      held.pass.insert(held.pass.end(), pass.begin(), pass.end());
     }
   } catch (const c10::NotImplementedError& error) {
     // Its message begins with the operator's name, and ends with advice to who wrote it.
     const std::string message = one_line(error.what_without_backtrace());
     memory.unknown = message.substr(0, message.find(": ")) + " has no shapes without numbers";
-    pass.gradients = of_weights.learned;
+    held.pass = {PassMoment{}, {.made = held.learned}};
   }
-  memory.learned = of_weights.learned;
-  memory.divided = of_weights.divided;
-  memory.held = {.weights = weights,
-                 .moments = of_weights.moments,
-                 .average = config.training.ema > 0 ? weights : 0,
-                 .gradients = slices > 1 ? buffers * of_weights.learned : pass.gradients,
-                 .activations = pass.activations,
-                 .logits = pass.logits};
+  const LargestMoment largest = largest_moment(held, {.sums = sums_that_wait(slices)});
   const auto add = [&](const char* name, std::string reason, std::int64_t bytes) {
     if (bytes > 0) memory.parts.push_back({name, std::move(reason), bytes});
   };
-  add("weights", "four bytes each", memory.held.weights);
+  add("weights", "four bytes each", held.weights);
   add("moments", config.training.optimizer == "muon" ? "one of Muon, two of AdamW" : "two of AdamW for each weight",
-      memory.held.moments);
-  add("average of the weights", "training.ema", memory.held.average);
+      held.moments);
+  add("average of the weights", "training.ema", held.average);
   add("gradients",
-      slices > 1 ? fmt::format("for the sum over {} slices, {} times the weights", slices, buffers)
-                 : "those that are there when most memory is used",
-      memory.held.gradients);
-  add("activations of a slice", "what the backward pass reads, and what it makes", memory.held.activations);
-  add("logits of a slice", "with their gradient", memory.held.logits);
-  add("libraries and allocator", "64 MiB and 15 % of a slice, as measured on a few models", memory.held.libraries());
+      slices > 1 ? fmt::format("for the sum over {} slices", slices) : "those that are there when most memory is used",
+      largest.gradients);
+  add("change of weights", "of which a norm is reported", largest.changes);
+  add("activations of a slice", "what the backward pass reads, and what it makes", largest.activations);
+  add("logits of a slice", "with their gradient", largest.logits);
+  add("libraries and allocator",
+      fmt::format("{} and {} % of a slice, as measured on a few models", pages::byte_size(of_libraries),
+                  percent_of_slice),
+      held.libraries());
   return memory;
 }
 

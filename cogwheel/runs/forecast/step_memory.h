@@ -15,14 +15,36 @@ struct MemoryPart {
   std::int64_t bytes = 0;
 };
 
-// What is held at the largest moment of a step, in bytes.
+// The most that is alive of a slice while its backward pass has made so many bytes of gradients, those not among it.
+struct PassMoment {
+  std::int64_t made = 0;
+  std::int64_t activations = 0, logits = 0;
+  std::int64_t unfinished = 0;  // of gradients: those of a tied head, say, whose other part comes last
+};
+
+// What a step holds, in bytes.
 struct StepBytes {
   std::int64_t weights = 0, moments = 0, average = 0;
-  std::int64_t gradients = 0;                // of all buffers
-  std::int64_t activations = 0, logits = 0;  // of a slice
+  std::int64_t learned = 0, largest = 0;  // of one gradient of all that learns; of the largest tensor of it
+  std::vector<PassMoment> pass = {};      // of a slice of each phase
   // What operators need within themselves, and what the allocator keeps.
   std::int64_t libraries() const;
 };
+
+// How gradients are held.
+struct GradientBuffers {
+  std::int64_t sums = 0;       // of slices, that wait for the last one
+  std::int64_t owners = 1;     // ranks, each of which keeps its stretches alone
+  std::int64_t exchanged = 0;  // the most that an exchange holds at a time
+};
+
+// What of a step's moments differs at the largest of them.
+struct LargestMoment {
+  std::int64_t gradients = 0, exchanged = 0, activations = 0, logits = 0;
+  std::int64_t changes = 0;  // that a step makes, of which a norm is reported
+  std::int64_t bytes() const { return gradients + exchanged + activations + logits + changes; }
+};
+LargestMoment largest_moment(const StepBytes& bytes, const GradientBuffers& buffers);
 
 // Of a parameter that ranks which share heads divide, wherever their number divides this one.
 struct DividedBytes {
@@ -32,7 +54,6 @@ struct DividedBytes {
 // Parts of the largest moment of a step; what the program itself takes (libraries, data) is not among them.
 struct StepMemory {
   StepBytes held = {};
-  std::int64_t learned = 0;  // bytes of one gradient of all that learns
   std::vector<DividedBytes> divided = {};
   std::vector<MemoryPart> parts = {};
   std::string unknown = {};    // why what a slice needs is not known: an operator that has no shapes without numbers
@@ -40,8 +61,8 @@ struct StepMemory {
   bool is_known() const { return unknown.empty(); }
 };
 
-// How many sums of gradients are held while so many slices are made (training/gradient_sum.h).
-std::int64_t gradient_buffers(std::int64_t slices);
+// How many sums of gradients wait while the last of so many slices is made (training/gradient_sum.h).
+std::int64_t sums_that_wait(std::int64_t slices);
 
 // Options with which a step is one slice of theirs.
 TrainingOptions one_slice(TrainingOptions training);

@@ -1,7 +1,5 @@
 // The sum of gradients over ranks, which begins while the last slice of a step still goes backward.
 #pragma once
-#include <ATen/core/Tensor.h>
-
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -12,6 +10,7 @@
 #include "cogwheel/runs/training/divided_moments.h"
 #include "cogwheel/runs/training/divided_weights.h"
 #include "cogwheel/runs/training/gradient_sum.h"
+#include "cogwheel/runs/training/made_gradients.h"
 #include "cogwheel/runs/training/optimizer.h"
 #include "cogwheel/runs/training/shared_slices.h"
 
@@ -24,9 +23,6 @@ class GradientExchange {
   // own. `moments`: null where each rank updates all weights. With one rank nothing is exchanged.
   GradientExchange(const distributed::Ranks& ranks, Optimizer& optimizer, GradientSum& slices, const std::string& what,
                    const SharedSlices* shared, const DividedWeights& divided, const DividedMoments* moments);
-  ~GradientExchange();
-  GradientExchange(const GradientExchange&) = delete;
-  GradientExchange& operator=(const GradientExchange&) = delete;
 
   // From here on a parameter's gradient is sent when a backward pass has made it: before that of the last slice.
   void begin();
@@ -39,16 +35,15 @@ class GradientExchange {
   double waited() const { return sum_ ? sum_->waited() : 0; }
 
  private:
-  void end_hooks();
   // The gradient of a parameter, by its place in `learning_`, is complete.
-  void send(std::size_t place, const at::Tensor& gradient);
+  void send(std::size_t place);
 
   Optimizer& optimizer_;
   GradientSum& slices_;
   std::vector<std::size_t> learning_;  // indices of the optimizer's parameters
-  std::vector<at::Tensor> hooked_;
   const DividedMoments* moments_;
   std::optional<distributed::SumOverRanks> sum_;
+  MadeGradients made_;
 };
 
 }  // namespace cogwheel::runs

@@ -107,12 +107,6 @@ at::Tensor Optimizer::gradient(std::size_t index) {
   return gradient;
 }
 
-std::vector<at::Tensor> Optimizer::gradients() {
-  std::vector<at::Tensor> gradients;
-  for (const std::size_t index : learning()) gradients.push_back(gradient(index));
-  return gradients;
-}
-
 void Optimizer::take_own_gradients(std::vector<at::Tensor> of_learning) {
   zero_gradients();
   std::size_t next = 0;

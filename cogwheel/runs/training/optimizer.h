@@ -53,8 +53,7 @@ class Optimizer {
   std::vector<at::Tensor> values() const;
   // The indices of the parameters that the next step changes.
   std::vector<std::size_t> learning() const;
-  // Of these, or of one parameter; where none has come, one that adds nothing, made here.
-  std::vector<at::Tensor> gradients();
+  // Of one parameter; where none has come, one that adds nothing, made here.
   at::Tensor gradient(std::size_t index);
   // Where ranks divide moments: the gradients of what learns, of which this rank has its stretches, flat; instead of
   // those of the parameters.
