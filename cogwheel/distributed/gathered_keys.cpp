@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <memory>
 #include <utility>
 
@@ -116,12 +117,23 @@ struct PieceHeads {
   }
 };
 
+// Bytes that are gathered at once at least: every exchange waits for all ranks. Tests cut small texts as large ones
+// are.
+std::int64_t small_piece() {
+  constexpr std::int64_t usual = 1 << 20;
+  static const char* const given = std::getenv("COGWHEEL_SMALL_PIECE");
+  static const std::int64_t bytes = given == nullptr ? usual : std::max(std::atoll(given), 1LL);
+  return bytes;
+}
+
 // Whole texts of some heads, so many that a rank's own keys and values would fill `cuts` of them, where heads and batch
-// allow.
-std::vector<PieceHeads> pieces_of(const Call& call, const at::Tensor& query, const at::Tensor& value,
-                                  std::int64_t cuts) {
-  const std::int64_t batch = query.size(0), heads = value.size(1), parts = call.ranks_of() * cuts;
-  const std::int64_t sub_heads = call.options.sub_heads;
+// allow, but no small pieces.
+std::vector<PieceHeads> pieces_of(const Call& call, const at::Tensor& query, const at::Tensor& key,
+                                  const at::Tensor& value, std::int64_t cuts) {
+  const std::int64_t batch = query.size(0), heads = value.size(1), sub_heads = call.options.sub_heads;
+  const auto bytes_of_all = call.ranks_of() * static_cast<std::int64_t>(key.nbytes() + value.nbytes());
+  const std::int64_t parts =
+      std::clamp<std::int64_t>((bytes_of_all + small_piece() - 1) / small_piece(), 1, call.ranks_of() * cuts);
   const std::int64_t at_once = std::max<std::int64_t>(heads / parts, 1);
   const std::int64_t entries =
       heads >= parts ? batch : std::clamp<std::int64_t>(batch * heads / parts, 1, std::max<std::int64_t>(batch, 1));
@@ -215,7 +227,7 @@ template <class Visit, class AfterPiece>
 void for_each_part(const Call& call, const variable_list& inputs, std::int64_t cuts, const Visit& visit,
                    const AfterPiece& after) {
   const at::Tensor &query = inputs[place::query], &value = inputs[place::value];
-  const std::vector<PieceHeads> pieces = pieces_of(call, query, value, cuts);
+  const std::vector<PieceHeads> pieces = pieces_of(call, query, inputs[place::key], value, cuts);
   if (pieces.empty()) return;
   Gathering gathering(call, inputs[place::key], value, pieces);
   for (const PieceHeads& heads : pieces) {

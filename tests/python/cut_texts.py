@@ -6,6 +6,7 @@ Ranks meet in FOLDER. Each writes ``rank.json`` there: for every case the lines 
 """
 
 import json
+import os
 import pathlib
 import sys
 import traceback
@@ -16,6 +17,8 @@ from recurrent_problem import LAWS, Problem
 
 import cogwheel
 from cogwheel import distributed
+
+os.environ["COGWHEEL_SMALL_PIECE"] = "1"  # small texts are cut as large ones are
 
 BATCH, HEADS, KEY_HEADS, TOKENS, KEYS, WIDTH, VALUE_WIDTH = 2, 8, 4, 16, 24, 8, 6
 LAYOUTS = ("zigzag", "contiguous")
