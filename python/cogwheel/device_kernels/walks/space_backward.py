@@ -5,7 +5,7 @@ import triton.language as tl
 from cogwheel.device_kernels.arguments import Heads
 from cogwheel.device_kernels.tiles import at_head
 from cogwheel.device_kernels.walks.arguments import Parts, Span, States, Table, Tile
-from cogwheel.device_kernels.walks.space_forward import columns_of, step_at, table_of, written_at
+from cogwheel.device_kernels.walks.space_forward import columns_of, decay_at, fixed_decay, step_at, table_of, written_at
 from cogwheel.device_kernels.walks.tokens import columns_of_program, kept_state, part_at, places_of, row_of, state_or_nothing, store_row
 
 
@@ -22,12 +22,14 @@ def space_backward(
     columns = block.columns
     rates = table_of(rate, head, rows, columns, tile)
     fixed_step = None
+    fixed = None
     writes = None
     reads = None
     nothing = tl.full([tile.ROWS, tile.COLUMNS], 0, tl.float32)
     none = tl.full([tile.COLUMNS], 0, tl.float32)
     if key is None:
         fixed_step = columns_of(step, head, columns, tile)
+        fixed = fixed_decay(fixed_step, rates)
         writes = table_of(write, head, rows, columns, tile)
         reads = table_of(read, head, rows, columns, tile)
     sum_of_rate = nothing
@@ -47,7 +49,7 @@ def space_backward(
             tl.store(kept_state(scratch, each, rows, block.own, tile), state)
             v = row_of(value, sequence, first + each, True, columns, tile.column_width)
             steps = step_at(delta, fixed_step, sequence, head, first + each, columns, tile)
-            state = state * tl.exp(steps[None, :] * rates) + written_at(key, writes, sequence, head, first + each, steps, v, rows, tile)
+            state = state * decay_at(fixed, rates, steps) + written_at(key, writes, sequence, head, first + each, steps, v, rows, tile)
         tl.debug_barrier()  # what one thread has kept others read
         for back in range(0, count):
             each = count - 1 - back
@@ -56,7 +58,7 @@ def space_backward(
             g = row_of(gradient, sequence, token, True, columns, tile.column_width)
             steps = step_at(delta, fixed_step, sequence, head, token, columns, tile)
             before = tl.load(kept_state(scratch, each, rows, block.own, tile))
-            decay = tl.exp(steps[None, :] * rates)
+            decay = decay_at(fixed, rates, steps)
             state = before * decay + written_at(key, writes, sequence, head, token, steps, v, rows, tile)
             if query is not None:
                 q = row_of(at_head(query, sequence.batch, head), sequence, token, True, rows, tile.row_width)

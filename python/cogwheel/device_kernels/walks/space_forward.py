@@ -44,6 +44,22 @@ def step_at(delta, fixed, sequence, head, token, columns, tile):
     return found
 
 
+@jit
+def decay_at(fixed, rates, steps):
+    """What the state is multiplied by: `fixed` where it is that of every token."""
+    if fixed is not None:
+        found = fixed
+    else:
+        found = tl.exp(steps[None, :] * rates)
+    return found
+
+
+@jit
+def fixed_decay(step, rates):
+    """The error of a factor that every token has grows with their number: rounded once."""
+    return tl.exp(step[None, :].to(tl.float64) * rates.to(tl.float64)).to(tl.float32)
+
+
 def space_forward(
     value: Heads, delta: Heads, key: Heads, query: Heads, step: Table, write: Table, read: Table, rate: Table, skip: Table, scale,
     output: Heads, initial, states: States, last, span: Span, tile: Tile,
@@ -56,10 +72,12 @@ def space_forward(
     columns = block.columns
     rates = table_of(rate, head, rows, columns, tile)
     fixed_step = None
+    fixed = None
     writes = None
     reads = None
     if key is None:
         fixed_step = columns_of(step, head, columns, tile)
+        fixed = fixed_decay(fixed_step, rates)
         writes = table_of(write, head, rows, columns, tile)
         reads = table_of(read, head, rows, columns, tile)
     state = state_or_nothing(initial, block.whole, block.inside, tile)
@@ -70,7 +88,7 @@ def space_forward(
         for token in range(chunk * tile.CHUNK, tl.minimum((chunk + 1) * tile.CHUNK, sequence.count)):
             v = row_of(value, sequence, token, True, columns, tile.column_width)
             steps = step_at(delta, fixed_step, sequence, head, token, columns, tile)
-            state = state * tl.exp(steps[None, :] * rates) + written_at(key, writes, sequence, head, token, steps, v, rows, tile)
+            state = state * decay_at(fixed, rates, steps) + written_at(key, writes, sequence, head, token, steps, v, rows, tile)
             if output is not None:
                 if query is not None:
                     q = row_of(at_head(query, sequence.batch, head), sequence, token, True, rows, tile.row_width)
