@@ -160,9 +160,12 @@ def forecast(config, count, network):
 
 
 def of_layout(layouts, layout, count):
-    """Of all ranks in that layout alone."""
+    """Of all ranks in that layout alone; None where they cannot share a step so."""
     divides, shared = layout == "moments", "data" if layout == "moments" else layout
-    [layout] = [each for each in layouts if each["runs"] and each[shared] == count and each["divides_moments"] == divides]
+    found = [each for each in layouts if each["runs"] and each[shared] == count and each["divides_moments"] == divides]
+    if not found:
+        return None
+    [layout] = found
     return {"step": layout["step_seconds"], "exchange": layout["communication_seconds"], "memory": layout["bytes"], "parts": layout["memory"]}
 
 
@@ -190,6 +193,8 @@ def main():
                     config.write_text(CONFIG.format(name=name, slices=arguments.slices, **MODELS[name]))
                     layouts = forecast(config, count, network)
                 said = of_layout(layouts, layout, count)
+                if said is None:
+                    continue
                 shared = {"data": [], "moments": ["--set", "parallel.divide_moments=true"]}.get(layout, ["--set", f"parallel.{layout}={count}"])
                 took = run(["train", str(config), "--out", str(out), *shared], count, link, out, MODELS[name]["steps"])
                 load = os.getloadavg()[0]

@@ -117,8 +117,8 @@ struct PieceHeads {
   }
 };
 
-// Bytes that are gathered at once at least: every exchange waits for all ranks. Tests cut small texts as large ones
-// are.
+// Bytes of keys and values that are not cut in two: every exchange waits for all ranks. Tests cut small texts as large
+// ones are.
 std::int64_t small_piece() {
   constexpr std::int64_t usual = 1 << 20;
   static const char* const given = std::getenv("COGWHEEL_SMALL_PIECE");
@@ -132,8 +132,7 @@ std::vector<PieceHeads> pieces_of(const Call& call, const at::Tensor& query, con
                                   const at::Tensor& value, std::int64_t cuts) {
   const std::int64_t batch = query.size(0), heads = value.size(1), sub_heads = call.options.sub_heads;
   const auto bytes_of_all = call.ranks_of() * static_cast<std::int64_t>(key.nbytes() + value.nbytes());
-  const std::int64_t parts =
-      std::clamp<std::int64_t>((bytes_of_all + small_piece() - 1) / small_piece(), 1, call.ranks_of() * cuts);
+  const std::int64_t parts = std::clamp<std::int64_t>(bytes_of_all / small_piece(), 1, call.ranks_of() * cuts);
   const std::int64_t at_once = std::max<std::int64_t>(heads / parts, 1);
   const std::int64_t entries =
       heads >= parts ? batch : std::clamp<std::int64_t>(batch * heads / parts, 1, std::max<std::int64_t>(batch, 1));

@@ -1,7 +1,8 @@
 // Attention of a rank's own queries over the keys of all ranks, by row maps, some heads at a time: their keys and
 // values are gathered, used and dropped, in backward again, and the next ones travel meanwhile. A row is computed from
 // the same keys in the same order as by one rank. Beside what a rank has of the text, memory is that of the heads that
-// are gathered at once: about the size of its own keys and values, or one head of one batch entry where that is more.
+// are gathered at once: about the size of its own keys and values, or, where that is more, one head of one batch entry
+// or about a megabyte.
 #pragma once
 #include <string>
 #include <vector>

@@ -18,8 +18,6 @@ from recurrent_problem import LAWS, Problem
 import cogwheel
 from cogwheel import distributed
 
-os.environ["COGWHEEL_SMALL_PIECE"] = "1"  # small texts are cut as large ones are
-
 BATCH, HEADS, KEY_HEADS, TOKENS, KEYS, WIDTH, VALUE_WIDTH = 2, 8, 4, 16, 24, 8, 6
 LAYOUTS = ("zigzag", "contiguous")
 # Which dimension of an option has a row for each query.
@@ -303,6 +301,7 @@ class Rank:
 def main():
     rank, ranks, folder = int(sys.argv[1]), int(sys.argv[2]), pathlib.Path(sys.argv[3])
     torch.set_num_threads(1)
+    os.environ["COGWHEEL_SMALL_PIECE"] = "1"  # small texts are cut as large ones are
     dist.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=ranks)
     own = Rank(rank, ranks)
     own.all_cases()

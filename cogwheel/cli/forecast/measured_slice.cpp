@@ -56,9 +56,6 @@ MeasuredSlice measure_slices(const runs::RunConfig& config, const std::shared_pt
   constexpr double enough = 1;  // second, once there are two steps
   runs::RunConfig slice = with_slices(config, slices);
   slice.training.learning_rate = slice.training.final_learning_rate = 1e-9;  // nothing diverges
-  // Steps with even numbers make a report, as one does whose peak counts; the others are timed.
-  slice.training.report_every = 2;
-  slice.training.evaluate_every = 0;
   MeasuredSlice measured;
   if (const runs::StepMemory memory = runs::step_memory(slice, *task); memory.is_known())
     measured.said = memory.bytes() + program;
@@ -73,15 +70,16 @@ MeasuredSlice measure_slices(const runs::RunConfig& config, const std::shared_pt
   for (std::size_t left = phases.size(); left > 0; --left) {
     const std::int64_t first = phases[left - 1].first_step;
     if (first >= end) continue;
-    const auto step_before_end = [&](std::int64_t step) { return step < end ? step : first; };
-    const std::int64_t reported = step_before_end(first | 1), timed = step_before_end(first + first % 2);
-    step_of_all(reported);  // allocates and touches every page
+    // One that makes a report, where one is due, takes most memory; it touches every page, too.
+    const std::int64_t every = std::max<std::int64_t>(1, config.training.report_every),
+                       reported = (first / every + 1) * every - 1;
+    step_of_all(reported < end ? reported : first);
     if (run && measured.tokens == 0) measured.tokens = run->tokens();
     StepSeconds fastest(3, std::numeric_limits<double>::infinity());
     std::int64_t steps = 0;
     // All ranks stop after the same step.
     for (double seconds = 0; steps < 2 || (steps < 10 && seconds < enough); ++steps) {
-      const StepSeconds step = step_of_all(timed);
+      const StepSeconds step = step_of_all(first);
       for (std::size_t index = 0; index < step.size(); ++index) fastest[index] = std::min(fastest[index], step[index]);
       seconds += step.front();
     }
