@@ -122,23 +122,11 @@ std::vector<MemoryPart> memory_of(const Layout& layout, const StepFacts& facts) 
       held, {.sums = sums_that_wait(slices),
              .owners = layout.divides_moments ? layout.copies() : 1,
              .exchanged = std::max(exchanged(of_share, layout.copies()), exchanged(of_all, layout.ranks()))});
-  std::vector<MemoryPart> parts;
-  const auto add = [&](const char* name, std::string reason, std::int64_t bytes) {
-    if (bytes > 0) parts.push_back({name, std::move(reason), bytes});
-  };
-  add("weights", "", held.weights);
-  add("moments", "", held.moments);
-  add("average of the weights", "", held.average);
-  add("gradients", slices > 1 ? fmt::format("for the sum over {} slices", slices) : "", largest.gradients);
-  add("exchange of gradients", "", largest.exchanged);
-  add("change of weights", "", largest.changes);
-  add("activations of a slice", "", largest.activations);
-  add("logits of a slice", "", largest.logits);
-  if (layout.tensor > 1)
-    add("whole weights of an evaluation", "beyond what only steps hold",
-        divided_weights(layout, facts) - largest.bytes());
-  add("libraries and allocator", "", held.libraries());
-  add("program", "", facts.program);
+  std::vector<MemoryPart> parts = memory_parts(held, largest, slices);
+  const std::int64_t of_evaluation = divided_weights(layout, facts) - largest.bytes();
+  if (layout.tensor > 1 && of_evaluation > 0)
+    parts.push_back({"whole weights of an evaluation", "beyond what only steps hold", of_evaluation});
+  if (facts.program > 0) parts.push_back({"program", "", facts.program});
   return parts;
 }
 

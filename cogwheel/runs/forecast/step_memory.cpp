@@ -163,6 +163,29 @@ LargestMoment largest_moment(const StepBytes& bytes, const GradientBuffers& buff
   return largest;
 }
 
+std::vector<MemoryPart> memory_parts(const StepBytes& held, const LargestMoment& largest, std::int64_t slices,
+                                     std::string of_moments) {
+  std::vector<MemoryPart> parts;
+  const auto add = [&](const char* name, std::string reason, std::int64_t bytes) {
+    if (bytes > 0) parts.push_back({name, std::move(reason), bytes});
+  };
+  add("weights", "four bytes each", held.weights);
+  add("moments", std::move(of_moments), held.moments);
+  add("average of the weights", "training.ema", held.average);
+  add("gradients",
+      slices > 1 ? fmt::format("for the sum over {} slices", slices) : "those that are there when most memory is used",
+      largest.gradients);
+  add("exchange of gradients", "buckets that are under way", largest.exchanged);
+  add("change of weights", "of which a norm is reported", largest.changes);
+  add("activations of a slice", "what the backward pass reads, and what it makes", largest.activations);
+  add("logits of a slice", "with their gradient", largest.logits);
+  add("libraries and allocator",
+      fmt::format("{} and {} % of a slice, as measured on a few models", pages::byte_size(of_libraries),
+                  percent_of_slice),
+      held.libraries());
+  return parts;
+}
+
 std::int64_t sums_that_wait(std::int64_t slices) { return std::bit_width(static_cast<std::uint64_t>(slices)) - 1; }
 
 TrainingOptions one_slice(TrainingOptions training) {
@@ -187,24 +210,9 @@ StepMemory step_memory(const RunConfig& config, const Task& task) {
     memory.unknown = message.substr(0, message.find(": ")) + " has no shapes without numbers";
     held.pass = {PassMoment{}, {.made = held.learned}};
   }
-  const LargestMoment largest = largest_moment(held, {.sums = sums_that_wait(slices)});
-  const auto add = [&](const char* name, std::string reason, std::int64_t bytes) {
-    if (bytes > 0) memory.parts.push_back({name, std::move(reason), bytes});
-  };
-  add("weights", "four bytes each", held.weights);
-  add("moments", config.training.optimizer == "muon" ? "one of Muon, two of AdamW" : "two of AdamW for each weight",
-      held.moments);
-  add("average of the weights", "training.ema", held.average);
-  add("gradients",
-      slices > 1 ? fmt::format("for the sum over {} slices", slices) : "those that are there when most memory is used",
-      largest.gradients);
-  add("change of weights", "of which a norm is reported", largest.changes);
-  add("activations of a slice", "what the backward pass reads, and what it makes", largest.activations);
-  add("logits of a slice", "with their gradient", largest.logits);
-  add("libraries and allocator",
-      fmt::format("{} and {} % of a slice, as measured on a few models", pages::byte_size(of_libraries),
-                  percent_of_slice),
-      held.libraries());
+  memory.parts =
+      memory_parts(held, largest_moment(held, {.sums = sums_that_wait(slices)}), slices,
+                   config.training.optimizer == "muon" ? "one of Muon, two of AdamW" : "two of AdamW for each weight");
   return memory;
 }
 

@@ -46,6 +46,10 @@ struct LargestMoment {
 };
 LargestMoment largest_moment(const StepBytes& bytes, const GradientBuffers& buffers);
 
+// Of such a moment, those that are not 0. `slices`: of a rank; `of_moments`: the reason of that part.
+std::vector<MemoryPart> memory_parts(const StepBytes& held, const LargestMoment& largest, std::int64_t slices,
+                                     std::string of_moments = {});
+
 // Of a parameter that ranks which share heads divide, wherever their number divides this one.
 struct DividedBytes {
   std::int64_t bytes = 0, divisor = 1;
