@@ -33,8 +33,8 @@ struct CutCall {
   std::int64_t count() const { return ranks.group.count(); }
   bool divides_heads() const {
     const std::int64_t sub_heads = mechanism != nullptr ? mechanism->sub_heads() : 1;
-    return query.size(1) % (sub_heads * count()) == 0 && value.size(1) % count() == 0 &&
-           key.size(1) % (sub_heads * count()) == 0;
+    return query.size(1) % sub_heads == 0 && key.size(1) % (sub_heads * count()) == 0 &&
+           ranks_divide_heads(count(), query.size(1) / sub_heads, value.size(1));
   }
 };
 
@@ -97,8 +97,9 @@ ops::AttentionOptions of_own_heads(const CutCall& call, const ops::AttentionOpti
 // What `attend` makes of all tokens of some heads, for the tokens of this rank.
 template <class Attend>
 auto by_own_heads(const CutCall& call, const ops::AttentionOptions& given, const Attend& attend) {
-  const auto share = [&](const at::Tensor& tensor) { return share_of_heads(call.ranks, tensor, {}, heads_text); };
-  return attend(share(call.query), share(call.key), share(call.value), of_own_heads(call, given));
+  const std::vector<at::Tensor> shared =
+      shares_of_heads(call.ranks, {call.query, call.key, call.value}, {}, heads_text);
+  return attend(shared[0], shared[1], shared[2], of_own_heads(call, given));
 }
 
 CutCall checked(const CutRanks& ranks, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,

@@ -18,6 +18,10 @@
 
 namespace cogwheel::distributed {
 
+inline constexpr bool ranks_divide_heads(std::int64_t ranks, std::int64_t heads, std::int64_t value_heads) {
+  return heads % ranks == 0 && value_heads % ranks == 0;
+}
+
 // How ranks share the work.
 //   gather  each computes its own queries over the keys of all ranks, some heads at a time (gathered_keys.h): row maps
 //   heads   each computes some heads of all tokens, between two exchanges: every mechanism, and heads that ranks divide

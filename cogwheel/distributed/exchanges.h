@@ -34,10 +34,20 @@ std::vector<at::Tensor> tokens_before(const CutRanks& ranks, const at::Tensor& o
 std::vector<at::Tensor> stretches_of(const CutRanks& ranks, const at::Tensor& own, std::int64_t dim);
 
 // All heads of a rank's own tokens → a rank's share of the heads, of all tokens, and back. The ranks divide the heads.
+// Small tensors share an exchange (joint_exchange.h).
+std::vector<at::Tensor> shares_of_heads(const CutRanks& ranks, const std::vector<at::Tensor>& own,
+                                        const HeadsAndTokens& dims, const std::string& what);
 at::Tensor share_of_heads(const CutRanks& ranks, const at::Tensor& own, const HeadsAndTokens& dims,
                           const std::string& what);
 at::Tensor share_of_tokens(const CutRanks& ranks, const at::Tensor& of_heads, const HeadsAndTokens& dims,
                            const std::string& what);
+
+// Whether each rank gets all of so many bytes and adds them, in one exchange, or adds a share that it then sends to
+// all, in two. Of two ranks each sends as many bytes either way; of more, the one exchange sends more.
+inline constexpr bool summed_by_all(std::int64_t bytes, std::int64_t ranks) {
+  constexpr std::int64_t few = 1 << 18;
+  return (ranks - 2) * bytes <= few;
+}
 
 // Σ over ranks of what each has of a sum, alike on all, added in float32 or wider; the gradient is the sum of those of
 // all ranks, each of which has its own part of the loss.

@@ -10,11 +10,11 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <memory>
 #include <utility>
 
+#include "cogwheel/distributed/joint_exchange.h"
 #include "cogwheel/ops/pairwise/attention_options.h"
 #include "cogwheel/ops/pairwise/dense_pairwise.h"
 #include "cogwheel/ops/pairwise/elementwise/dropout_factors.h"
@@ -126,20 +126,16 @@ std::int64_t small_piece() {
   return bytes;
 }
 
-// Whole texts of some heads, so many that a rank's own keys and values would fill `cuts` of them, where heads and batch
-// allow, but no small pieces.
+// Whole texts of some heads.
 std::vector<PieceHeads> pieces_of(const Call& call, const at::Tensor& query, const at::Tensor& key,
-                                  const at::Tensor& value, std::int64_t cuts) {
+                                  const at::Tensor& value, bool backward) {
   const std::int64_t batch = query.size(0), heads = value.size(1), sub_heads = call.options.sub_heads;
-  const auto bytes_of_all = call.ranks_of() * static_cast<std::int64_t>(key.nbytes() + value.nbytes());
-  const std::int64_t parts = std::clamp<std::int64_t>(bytes_of_all / small_piece(), 1, call.ranks_of() * cuts);
-  const std::int64_t at_once = std::max<std::int64_t>(heads / parts, 1);
-  const std::int64_t entries =
-      heads >= parts ? batch : std::clamp<std::int64_t>(batch * heads / parts, 1, std::max<std::int64_t>(batch, 1));
+  const auto bytes = call.ranks_of() * static_cast<std::int64_t>(key.nbytes() + value.nbytes());
+  const GatheredPieces each = gathered_pieces(bytes, call.ranks_of(), heads, batch, backward);
   std::vector<PieceHeads> pieces;
-  for (std::int64_t first = 0; first < batch; first += entries)
-    for (std::int64_t head = 0; head < heads; head += at_once)
-      pieces.push_back({{first, std::min(entries, batch - first), head, std::min(at_once, heads - head)},
+  for (std::int64_t first = 0; first < batch; first += each.entries)
+    for (std::int64_t head = 0; head < heads; head += each.heads)
+      pieces.push_back({{first, std::min(each.entries, batch - first), head, std::min(each.heads, heads - head)},
                         sub_heads,
                         query.size(1) / sub_heads / heads});
   return pieces;
@@ -189,25 +185,25 @@ class Gathering {
 
   // Once for each piece, in their order.
   std::pair<at::Tensor, at::Tensor> next() {
-    const auto whole = [&](Exchange& exchange) { return call_.ranks.cut.whole(exchange.result(keys_and_values), 2); };
-    Exchange key = std::move(keys_), value = std::move(values_);
+    JointExchange travelling = std::move(travelling_);
     begin(++piece_);
-    at::Tensor all_keys = whole(key);
-    return {std::move(all_keys), whole(value)};
+    const auto whole = [&] { return call_.ranks.cut.whole(travelling.next(keys_and_values), 2); };
+    at::Tensor all_keys = whole();
+    return {std::move(all_keys), whole()};
   }
 
  private:
   void begin(std::size_t piece) {
     if (piece >= pieces_.size()) return;
-    keys_ = call_.ranks.group.gather(pieces_[piece].keys_of(key_), keys_and_values);
-    values_ = call_.ranks.group.gather(pieces_[piece].values_of(value_), keys_and_values);
+    travelling_ = JointExchange::gather(
+        call_.ranks.group, {pieces_[piece].keys_of(key_), pieces_[piece].values_of(value_)}, keys_and_values);
   }
 
   const Call& call_;
   const at::Tensor &key_, &value_;
   const std::vector<PieceHeads>& pieces_;
   std::size_t piece_ = 0;
-  Exchange keys_, values_;
+  JointExchange travelling_;  // keys, then values
 };
 
 // The part of a result that belongs to a piece of some rows. `batch` is the place of the batch's dimension, before
@@ -223,10 +219,10 @@ at::Tensor rows_of(const at::Tensor& result, const PieceHeads& heads, const Stre
 // visit(piece's heads, all its keys, all its values, rows, their options), piece by piece; after(piece's heads), when
 // its keys and values are let go.
 template <class Visit, class AfterPiece>
-void for_each_part(const Call& call, const variable_list& inputs, std::int64_t cuts, const Visit& visit,
+void for_each_part(const Call& call, const variable_list& inputs, bool is_backward, const Visit& visit,
                    const AfterPiece& after) {
   const at::Tensor &query = inputs[place::query], &value = inputs[place::value];
-  const std::vector<PieceHeads> pieces = pieces_of(call, query, inputs[place::key], value, cuts);
+  const std::vector<PieceHeads> pieces = pieces_of(call, query, inputs[place::key], value, is_backward);
   if (pieces.empty()) return;
   Gathering gathering(call, inputs[place::key], value, pieces);
   for (const PieceHeads& heads : pieces) {
@@ -240,16 +236,13 @@ void for_each_part(const Call& call, const variable_list& inputs, std::int64_t c
   }
 }
 
-// Forward holds a piece and the next; backward their gradients too, of two stretches, and what ranks exchange of them.
-constexpr std::int64_t forward_cuts = 1, backward_cuts = 2;
-
 ops::PairwiseOutputs forward(const Call& call, const variable_list& inputs) {
   const at::Tensor &query = inputs[place::query], &value = inputs[place::value];
   const at::Tensor output = ops::empty_output(query, inputs[place::key], value, call.wanted.wide),
                    shift = ops::empty_totals(query), mass = ops::empty_totals(query),
                    statistics = ops::empty_statistics(query, query.size(1), call.wanted.statistics);
   for_each_part(
-      call, inputs, forward_cuts,
+      call, inputs, /*is_backward=*/false,
       [&](const PieceHeads& heads, const at::Tensor& all_keys, const at::Tensor& all_values,
           const GatheredKeys::Rows& rows, const PairwiseOptions& options) {
         const auto [o, m, g, s] =
@@ -277,7 +270,7 @@ variable_list backward(const Call& call, const variable_list& inputs, const ops:
     return rows_of(tensor, heads, stretch);
   };
   for_each_part(
-      call, inputs, backward_cuts,
+      call, inputs, /*is_backward=*/true,
       [&](const PieceHeads& heads, const at::Tensor& all_keys, const at::Tensor& all_values,
           const GatheredKeys::Rows& rows, const PairwiseOptions& options) {
         const ops::PairwiseSaved of_rows{part(saved.output, heads, rows.stretch),
@@ -298,17 +291,29 @@ variable_list backward(const Call& call, const variable_list& inputs, const ops:
           if (gradients[i].defined()) OptionPart{i}.of(gradients[i], heads, rows.stretch).add_(list[i]);
       },
       [&](const PieceHeads& heads) {
-        std::array<Exchange, 2> travelling;
-        for (std::size_t i = 0; i < 2; ++i)
-          travelling[i] =
-              call.ranks.group.exchange(call.ranks.cut.parts(std::exchange(of_piece[i], {}), 2), their_gradients);
-        heads.keys_of(gradients[place::key]).copy_(sum_of_ranks(travelling[0].result(their_gradients)));
-        heads.values_of(gradients[place::value]).copy_(sum_of_ranks(travelling[1].result(their_gradients)));
+        variable_list parts;
+        for (at::Tensor& sum : of_piece) parts.push_back(call.ranks.cut.parts(std::exchange(sum, {}), 2));
+        JointExchange travelling = JointExchange::exchange(call.ranks.group, std::exchange(parts, {}), their_gradients);
+        heads.keys_of(gradients[place::key]).copy_(sum_of_ranks(travelling.next(their_gradients)));
+        heads.values_of(gradients[place::value]).copy_(sum_of_ranks(travelling.next(their_gradients)));
       });
   return gradients;
 }
 
 }  // namespace
+
+GatheredPieces gathered_pieces(std::int64_t bytes, std::int64_t ranks, std::int64_t value_heads, std::int64_t batch,
+                               bool backward) {
+  // Forward holds a piece and the next; backward their gradients too, of two stretches, and what ranks exchange of
+  // them.
+  const std::int64_t wanted = std::clamp<std::int64_t>(bytes / small_piece(), 1, backward ? 2 * ranks : ranks);
+  GatheredPieces pieces{.heads = std::max<std::int64_t>(value_heads / wanted, 1),
+                        .entries = std::max<std::int64_t>(batch, 1)};
+  if (value_heads < wanted) pieces.entries = std::max<std::int64_t>(batch * value_heads / wanted, 1);
+  const auto times = [](std::int64_t all, std::int64_t part) { return (all + part - 1) / part; };
+  pieces.count = times(value_heads, pieces.heads) * times(batch, pieces.entries);
+  return pieces;
+}
 
 PairwiseOptions GatheredKeys::options(const Mechanism& mechanism, const at::Tensor& query, const at::Tensor& key,
                                       const ops::AttentionOptions& given, std::string_view causal_mask) {
@@ -379,7 +384,7 @@ at::Tensor GatheredKeys::mixture_statistics(const at::Tensor& query, const at::T
   OptionalTensor coefficient;
   if (members.coefficient) coefficient = members.coefficient->expand({query.size(0), outputs, query.size(2)});
   for_each_part(
-      call, inputs, forward_cuts,
+      call, inputs, /*is_backward=*/false,
       [&](const PieceHeads& heads, const at::Tensor& all_keys, const at::Tensor& all_values, const Rows& rows,
           const PairwiseOptions& of_rows) {
         ops::MixtureMembers part{

@@ -159,7 +159,8 @@ class Rank:
             rows = distributed.shard(expected, 2, layout)
             self.expect(problems, "output", found, rows, tolerance)
             projects = options.get("score") in ("general", "concat")  # by products of fewer rows
-            if dtype == torch.float64 and method == "gather" and not projects and not torch.equal(found, rows):
+            one_block = expected.shape[2] == TOKENS  # of many keys sums are blocked by what queries a call has
+            if dtype == torch.float64 and method == "gather" and one_block and not projects and not torch.equal(found, rows):
                 problems.append("output: other bits than those of one rank")
             for name in learned:
                 wide = own_gradients[name].double().contiguous()
@@ -252,6 +253,9 @@ class Rank:
         for dtype, tolerance in ((torch.float32, 2e-5), (torch.bfloat16, 3e-2)):
             for method in ("gather", "heads"):
                 self.attention(f"cog in {dtype}", "cog", tensors_of("causal"), {"causal": True}, method, "zigzag", dtype, tolerance)
+        long = {name: drawn(1, 4, 1024, 128, seed=seed) for seed, name in enumerate(("query", "key", "value"))}
+        for method in ("gather", "heads"):  # what is too large for one exchange
+            self.attention("long texts", "softmax", long, {"causal": True}, method, "zigzag")
         few = tensors_of("causal")
         few = {"query": few["query"][:, :3], "key": few["key"][:, :1], "value": few["value"][:, :1]}
         for layout in LAYOUTS:  # heads that ranks do not divide: of one, batch entries follow each other

@@ -49,10 +49,18 @@ def test_ranks_that_share_heads_learn_what_one_does(cogwheel, work, of_one, kind
 
 @pytest.mark.parametrize("shared", ["tensor", "context"])
 def test_what_is_exchanged_is_cut_into_messages(cogwheel, work, of_one, shared):
-    """Activations of a slice are 4 MB for each rank, three messages; queries, keys and values half as much, two (distributed/group.h)."""
+    """Activations of a slice are 8 MB for each rank, six messages; queries, keys and values half of it, which go apart (distributed/group.h)."""
     large = ("training.steps=2", "training.batch=64", "training.micro_batches=1", "model.context=100", "model.width=320", "model.layers=1")
     trained(cogwheel("train", "shared softmax.toml", "--set", f"parallel.{shared}=2", *large, "--ranks", 2, "--out", f"messages-{shared}"))
     expect_nearly_same(work / f"messages-{shared}", of_one("shared softmax", "--set", *large))
+
+
+@pytest.mark.parametrize("texts", [10, 11])
+def test_four_ranks_add_few_activations_at_once_and_more_by_shares(cogwheel, work, of_one, texts):
+    """Activations of a slice are 128,000 bytes, of which each rank gets those of all, or 140,800, of which it adds a quarter (distributed/exchanges.h)."""
+    size = ("training.steps=3", f"training.batch={texts}", "training.micro_batches=1", "model.context=50", "model.heads=4", "model.width=64", "model.layers=1")
+    trained(cogwheel("train", "shared softmax.toml", "--set", "parallel.tensor=4", *size, "--ranks", 4, "--out", f"four-{texts}"))
+    expect_nearly_same(work / f"four-{texts}", of_one("shared softmax", "--set", *size))
 
 
 @pytest.mark.slow
