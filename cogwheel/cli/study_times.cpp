@@ -118,9 +118,15 @@ StudyTimes measure_studies(reproduce::TrainedExperiment experiment, compare::Com
     reproduce::RequestedStudy part = study;
     set_size(part, smallest_size(part));
     const double smallest = size_of(part), first = seconds_of(part), again = seconds_of(part);
-    set_size(part, tried_size(study));
-    const double each =
-        size_of(part) > smallest ? std::max(0.0, seconds_of(part) - again) / (size_of(part) - smallest) : 0;
+    // Larger and larger ones, until one takes so much longer that it is no accident of a busy machine.
+    constexpr double clearly = 2, growth = 4;
+    double each = 0;
+    for (double size = tried_size(study); size > smallest; size = std::min(growth * size, size_of(study))) {
+      set_size(part, size);
+      const double seconds = seconds_of(part);
+      each = std::max(0.0, seconds - again) / (size_of(part) - smallest);
+      if (seconds >= clearly * again || size >= size_of(study)) break;
+    }
     time.fixed = first + (runs[index] - 1) * again;
     time.by_size = runs[index] * each * (size_of(study) - smallest);
   }

@@ -19,7 +19,7 @@ struct StudyTimes {
 };
 
 // By trying each with one model, of its first row and one step, and counting as much for all; of a study that names its
-// size a sixteenth of it. Leaves no file.
+// size a sixteenth of it, or more where that takes no longer than the smallest. Leaves no file.
 StudyTimes measure_studies(reproduce::TrainedExperiment experiment, compare::Comparison comparison,
                            const compare::RowTasks& tasks);
 
