@@ -1,12 +1,13 @@
 """What `cogwheel train --dry-run --ranks N` says of ranks that share slices, a text or heads, beside what they take.
 
-    unshare --net --mount python bench/layout_cost.py FOLDER [--models small,medium] [--ranks 2,4] [--links loopback,200mbit] [--layouts data,moments,context,tensor] [--slices 8]
+    unshare --net --mount python bench/layout_cost.py FOLDER [--models small,medium] [--ranks 2,4] [--links loopback,200mbit] [--layouts data,moments,context,tensor] [--slices 8] [--again]
 
 Ranks of one thread on this machine, over the loopback interface and between hosts, which are network namespaces whose links a token
 bucket slows (tests/python/hosts.py; needs root). For each link and number of ranks `cogwheel bench network` measures the network;
 then for each model come a forecast, of that network and of slices on as many ranks at once as there are cores, and a run of each
-layout. A step is the least of a run's, the forecast is of the least of its steps too; memory is the peak of the largest rank. Prints a
-table and writes FOLDER/found.json.
+layout; ranks of all of them keep to one core each. A step is the least of a run's, the forecast is of the least of its steps too;
+memory is the peak of the largest rank. Prints a table and writes FOLDER/found.json; with --again forecasts alone are made, beside
+the runs of that file, in FOLDER/again.json.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -45,8 +47,8 @@ evaluate_every = 0
 """
 # 0.8, 10.7 and 85 million parameters.
 MODELS = {
-    "small": {"layers": 4, "heads": 4, "width": 128, "batch": 32, "steps": 40},
-    "medium": {"layers": 6, "heads": 6, "width": 384, "batch": 16, "steps": 8},
+    "small": {"layers": 4, "heads": 4, "width": 128, "batch": 32, "steps": 12},
+    "medium": {"layers": 6, "heads": 6, "width": 384, "batch": 16, "steps": 5},
     "large": {"layers": 12, "heads": 12, "width": 768, "batch": 8, "steps": 4},
 }
 PORT = iter(range(29600, 29900))
@@ -73,10 +75,14 @@ def plain():
 
 
 def command(*words):
-    """Of the executable, in this process's network, with one thread."""
-    done = subprocess.run([EXECUTABLE, *map(str, words)], capture_output=True, text=True, env=plain())
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    """Of the executable, in this process's network, with one thread; its ranks have their places."""
+    process = subprocess.Popen([EXECUTABLE, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=plain())
+    placing = threading.Thread(target=keep_places, args=([process], lambda: children(process.pid)))
+    placing.start()
+    said, problem = process.communicate()
+    placing.join()
+    assert process.returncode == 0, problem
+    return said
 
 
 def children(process):
@@ -112,15 +118,20 @@ def place(processes):
                 os.sched_setaffinity(int(task.name), {number % os.cpu_count()})
 
 
-def watched(processes, ranks, folder, steps):
-    """Ends them after so many steps; gives the largest peak of a rank."""
-    most = 0
-    placed = []
-    while len(steps_of(folder)) < steps and all(process.poll() is None for process in processes):
+def keep_places(processes, ranks, done=lambda: False):
+    """Until one has ended, or all is done; gives the largest peak of a rank."""
+    most, placed = 0, []
+    while not done() and all(process.poll() is None for process in processes):
         if len(found := ranks()) > len(placed):
             place(placed := found)
         most = max([most, *map(peak, found)])
         time.sleep(0.02)
+    return most
+
+
+def watched(processes, ranks, folder, steps):
+    """Ends them after so many steps; gives the largest peak of a rank."""
+    most = keep_places(processes, ranks, lambda: len(steps_of(folder)) >= steps)
     assert len(steps_of(folder)) >= steps, processes[0].communicate()[1]
     for process in processes:
         process.send_signal(signal.SIGTERM)
@@ -150,7 +161,9 @@ def measured_network(folder, count, link):
     if link == "loopback":
         command(*words, "--ranks", count)
     else:
-        assert not any(found["code"] for found in hosts.ended(hosts.start(words, next(PORT), count)))
+        processes = hosts.start(words, next(PORT), count)
+        keep_places(processes, lambda: [process.pid for process in processes])
+        assert not any(found["code"] for found in hosts.ended(processes))
     return path
 
 
@@ -172,6 +185,7 @@ def of_layout(layouts, layout, count):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--again", action="store_true", help="forecasts of the runs that FOLDER/found.json has, and no runs")
     for name, given in (("models", ",".join(MODELS)), ("ranks", "2,4"), ("links", "loopback,1gbit,200mbit"), ("layouts", "data"), ("slices", "8")):
         parser.add_argument(f"--{name}", default=given)
     arguments = parser.parse_args()
@@ -179,12 +193,15 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     os.environ.update(environment())
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    hosts.make_hosts()
+    most = max(map(int, arguments.ranks.split(",")))
+    hosts.make_hosts(most)
+    before = json.loads((folder / "found.json").read_text()) if arguments.again else []
+    took_before = {(each["link"], each["ranks"], each["layout"], each["model"]): each["took"] for each in before}
     found = []
     print(f"{'link':10}{'ranks':>6} {'layout':8}{'model':8}{'step':>9}{'said':>9}{'ratio':>7}{'exchange':>10}{'said':>9}{'MiB':>7}{'said':>7}{'ratio':>7}{'load':>6}")
     for link in arguments.links.split(","):
         if link != "loopback":
-            hosts.slow(link)
+            hosts.slow(link, most)
         for count in map(int, arguments.ranks.split(",")):
             network = measured_network(folder, count, link)
             for name, layout in itertools.product(arguments.models.split(","), arguments.layouts.split(",")):
@@ -196,7 +213,11 @@ def main():
                 if said is None:
                     continue
                 shared = {"data": [], "moments": ["--set", "parallel.divide_moments=true"]}.get(layout, ["--set", f"parallel.{layout}={count}"])
-                took = run(["train", str(config), "--out", str(out), *shared], count, link, out, MODELS[name]["steps"])
+                took = took_before.get((link, count, layout, name))
+                if not arguments.again:
+                    took = run(["train", str(config), "--out", str(out), *shared], count, link, out, MODELS[name]["steps"])
+                elif took is None:
+                    continue
                 load = os.getloadavg()[0]
                 found.append({"link": link, "ranks": count, "layout": layout, "model": name, "said": said, "took": took, "load": load})
                 print(
@@ -205,7 +226,7 @@ def main():
                     f"{said['memory'] / took['memory']:7.2f}{load:6.1f}",
                     flush=True,
                 )
-                (folder / "found.json").write_text(json.dumps(found, indent=1) + "\n")
+                (folder / ("again.json" if arguments.again else "found.json")).write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ struct Forecast {
   std::optional<std::int64_t> available;  // bytes
   std::optional<tasks::language::TrainingFlops> flops;
   std::optional<MeasuredSlice> measured;
-  std::string not_measured = {};  // why
+  std::optional<std::int64_t> said_of_measured = {};  // bytes that were expected of it, where known
+  std::string not_measured = {};                      // why
   std::optional<double> epochs;
 
   std::int64_t bytes() const { return memory.bytes() + program; }
@@ -56,8 +57,9 @@ Forecast forecast(const runs::RunConfig& config, const std::shared_ptr<const run
   if (knows_data && data.train_tokens > 0)
     found.epochs = static_cast<double>(found.tokens_of_step) * static_cast<double>(config.training.steps) /
                    static_cast<double>(data.train_tokens);
-  found.not_measured = processes_at_once(config, *task, 1).why_none;
-  if (found.not_measured.empty()) found.measured = measure_slices(config, task, 1, found.program);
+  found.not_measured = processes_at_once(config, found.memory, 1).why_none;
+  if (found.not_measured.empty()) found.measured = measure_slices(config, task, 1);
+  if (found.measured && found.memory.is_known()) found.said_of_measured = found.memory.bytes_of(1) + found.program;
   return found;
 }
 
@@ -89,7 +91,7 @@ void print_json(const Forecast& found, const runs::RunConfig& config) {
       found.flops ? Json{{"products", found.flops->products}, {"attention", found.flops->attention}} : Json(nullptr);
   json["measured"] = found.measured ? Json{{"steps", found.measured->steps},
                                            {"tokens_per_second", found.measured->tokens_per_second()},
-                                           {"said_bytes", or_null(found.measured->said)},
+                                           {"said_bytes", or_null(found.said_of_measured)},
                                            {"peak_bytes", or_null(found.measured->peak)}}
                                     : Json(nullptr);
   if (!found.measured) json["not_measured"] = found.not_measured;
@@ -124,10 +126,11 @@ void print_text(const Forecast& found, const runs::RunConfig& config, const std:
         "measured on {} of one slice: {} {} a second{}{}\n", pages::counted(measured.steps, "step"),
         pages::grouped(std::llround(measured.tokens_per_second())), counted,
         found.flops ? fmt::format(", {:.4g} GFLOP/s", found.flops->all() * measured.tokens_per_second() * 1e-9) : "",
-        measured.peak
-            ? fmt::format("; {} of memory at most", pages::byte_size(*measured.peak)) +
-                  (measured.said ? fmt::format(", where {} was expected", pages::byte_size(*measured.said)) : "")
-            : "");
+        measured.peak ? fmt::format("; {} of memory at most", pages::byte_size(*measured.peak)) +
+                            (found.said_of_measured
+                                 ? fmt::format(", where {} was expected", pages::byte_size(*found.said_of_measured))
+                                 : "")
+                      : "");
     fmt::print("all steps at this speed: {}\n", days_text(*seconds_of(found, config)));
   }
   if (found.epochs) fmt::print("the data are seen {:.3g} times\n", *found.epochs);

@@ -25,12 +25,12 @@ def address(host):
     return f"10.9.0.{10 + host}"
 
 
-def make_hosts():
+def make_hosts(hosts=HOSTS):
     pathlib.Path("/run/netns").mkdir(parents=True, exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "none", "/run/netns"], check=True)
     ip("link", "add", "bridge", "type", "bridge")
     ip("link", "set", "bridge", "up")
-    for host in range(HOSTS):
+    for host in range(hosts):
         ip("netns", "add", f"host{host}")
         ip("link", "add", f"to{host}", "type", "veth", "peer", "name", "wire", "netns", f"host{host}")
         ip("link", "set", f"to{host}", "master", "bridge", "up")
@@ -39,11 +39,11 @@ def make_hosts():
         ip("-n", f"host{host}", "address", "add", f"{address(host)}/24", "dev", "wire")
 
 
-def slow(rate):
+def slow(rate, hosts=HOSTS):
     """Both directions of every link, by a token bucket: "200mbit"."""
-    links = [["tc"], *(["ip", "netns", "exec", f"host{host}", "tc"] for host in range(HOSTS))]
+    links = [["tc"], *(["ip", "netns", "exec", f"host{host}", "tc"] for host in range(hosts))]
     for number, tc in enumerate(links):
-        for device in [f"to{host}" for host in range(HOSTS)] if number == 0 else ["wire"]:
+        for device in [f"to{host}" for host in range(hosts)] if number == 0 else ["wire"]:
             bucket = ["tbf", "rate", rate, "burst", "1mb", "latency", "100ms"]
             subprocess.run([*tc, "qdisc", "replace", "dev", device, "root", *bucket], check=True)
 

@@ -196,9 +196,14 @@ def test_layouts_are_shown_best_first_with_why_others_are_not(cogwheel):
 def test_layouts_of_this_machine_are_measured(cogwheel):
     done = cogwheel("bench", "network", "--ranks", 2, "--seconds", 0, "--out", "network.toml")
     assert done.returncode == 0, done.stderr
-    assert "64 MiB" in done.stdout and "[network.within_node]" in (cogwheel.folder / "network.toml").read_text()
-    found = said(cogwheel, "small.toml", "--ranks", 2, "--machine", "network.toml", "--set", "training.micro_batches=4")
-    data = layouts(found)["data 2"]
+    network = (cogwheel.folder / "network.toml").read_text()
+    assert "64 MiB" in done.stdout and "[network.within_node]" in network and "wake_up" in network
+    sixteen_rows = ["--set", "training.micro_batches=4", "--set", "training.batch=16"]
+    found = said(cogwheel, "small.toml", "--ranks", 2, "--machine", "network.toml", *sixteen_rows)
+    data, context, fixed = layouts(found)["data 2"], layouts(found)["context 2"], found["fixed_seconds"]
+    assert 0 <= fixed <= found["slice_seconds"]  # a slice of four rows, beside one of one
+    half = fixed + (found["slice_seconds"] - fixed) / 2
+    assert context["computation_seconds"] == pytest.approx(4 * half + found["rest_seconds"])
     assert data["runs"] and data["computation_seconds"] == pytest.approx(2 * found["slice_seconds"] + found["rest_seconds"])
     assert data["communication_seconds"] > 0 and data["memory"]["program"] > 100e6
 

@@ -40,8 +40,11 @@ runs::TransformerShape shape_of(const LanguageModelOptions& model, std::int64_t 
                                .vocabulary = model.vocabulary,
                                .context = model.context,
                                .recompute = recompute};
-  for (std::int64_t layer = 0; layer < model.layers; ++layer)
-    shape.has_state |= find_mechanism(layer_mechanism(model, layer)).recurrent() != nullptr;
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+    const Mechanism& mechanism = find_mechanism(layer_mechanism(model, layer));
+    shape.has_state |= mechanism.recurrent() != nullptr;
+    shape.sub_heads = std::max<std::int64_t>(shape.sub_heads, mechanism.sub_heads());
+  }
   return shape;
 }
 
@@ -81,19 +84,30 @@ void take_device(LayoutAnswer& answer, const runs::RunConfig& config, const runs
 
 // Collective: how many of a node's ranks make steps at once, of those that have a core for each thread, as the first
 // one finds memory for them. Throws Error, on all, where there is none for one.
-std::int64_t ranks_at_once(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
-                           std::int64_t slices, std::int64_t with_cores, const distributed::Ranks& here) {
+std::int64_t ranks_at_once(const runs::RunConfig& config, const runs::StepMemory& memory, std::int64_t slices,
+                           std::int64_t with_cores, const distributed::Ranks& here) {
   const std::string what = "how many ranks make steps at once";
   ProcessesAtOnce found;
-  if (here.is_first()) found = processes_at_once(config, *task, slices, std::max<std::int64_t>(1, with_cores));
+  if (here.is_first()) found = processes_at_once(config, memory, slices, std::max<std::int64_t>(1, with_cores));
   if (const std::string why = here.of_first(found.why_none, what); !why.empty())
     throw Error(expected_got("--ranks", "steps that can be measured here, or --machine with [device]", why));
   return std::stoll(here.of_first(std::to_string(found.count), what));
 }
 
+constexpr std::int64_t times_fewer_tokens = 4;
+
+// A quarter of the rows of each slice; none where that is no whole number.
+std::optional<runs::RunConfig> with_fewer_tokens(runs::RunConfig config) {
+  const std::int64_t rows = runs::one_slice(config.training).batch;
+  if (rows % times_fewer_tokens != 0) return std::nullopt;
+  config.training.batch = rows / times_fewer_tokens * config.training.micro_batches;
+  return config;
+}
+
 // A rank's slices beside those of others on this machine, then as slow as its cores are shared.
 void take_this_machine(LayoutAnswer& answer, const runs::RunConfig& config,
-                       const std::shared_ptr<const runs::Task>& task, const LayoutRequest& request) {
+                       const std::shared_ptr<const runs::Task>& task, const runs::StepMemory& memory,
+                       const LayoutRequest& request) {
   runs::StepFacts& facts = answer.facts;
   // As many slices as a rank has make a difference to the first: none or some gradients are there before.
   const std::int64_t slices = facts.slices >= 2 * request.ranks ? 2 : 1;
@@ -102,13 +116,22 @@ void take_this_machine(LayoutAnswer& answer, const runs::RunConfig& config,
                      cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency()),
                      with_cores = std::min({of_node, on_node.count, cores / threads});
   const std::optional<std::int64_t> available = available_memory_bytes();
-  const std::int64_t at_once = ranks_at_once(config, task, slices, with_cores, request.here);
+  const std::int64_t at_once = ranks_at_once(config, memory, slices, with_cores, request.here);
   const bool steps_here = on_node.place < at_once;
   const MeasuredSlice measured =
-      measure_slices(config, task, slices, facts.program, {.ranks = request.here, .steps_here = steps_here});
+      measure_slices(config, task, slices, {.ranks = request.here, .steps_here = steps_here});
   const double shared = std::max(1.0, static_cast<double>(of_node * threads) / static_cast<double>(cores));
   facts.slice_seconds = shared * measured.passes_seconds / static_cast<double>(slices);
   facts.rest_seconds = shared * measured.rest_seconds;
+  // Ranks that share a text have fewer tokens each, and as many calls.
+  if (facts.shape && !facts.shape->has_state && request.ranks > 1)
+    if (const std::optional<runs::RunConfig> quarter = with_fewer_tokens(config)) {
+      const MeasuredSlice few =
+          measure_slices(*quarter, task, slices, {.ranks = request.here, .steps_here = steps_here});
+      const double fixed = (times_fewer_tokens * few.passes_seconds - measured.passes_seconds) /
+                           (times_fewer_tokens - 1) / static_cast<double>(slices);
+      facts.fixed_seconds = std::clamp(shared * fixed, 0.0, facts.slice_seconds);
+    }
   if (available) answer.room = (*available + on_node.count * facts.program) / of_node;  // the program is here already
   answer.sources.push_back(fmt::format(
       "computation: {} of {} here, on {}{}{}", pages::counted(measured.steps, "step"), pages::counted(slices, "slice"),
@@ -165,7 +188,7 @@ LayoutAnswer answer_to(const runs::RunConfig& config, const std::shared_ptr<cons
   if (machine.device)
     take_device(answer, config, *machine.device);
   else
-    take_this_machine(answer, config, task, request);
+    take_this_machine(answer, config, task, memory, request);
   answer.forecast = runs::layout_forecast(request.ranks, facts, answer.network, answer.room);
   return answer;
 }
@@ -213,9 +236,6 @@ void print_answer(const LayoutAnswer& answer, const runs::RunConfig& config, con
 
 void print_answer_json(const LayoutAnswer& answer, const runs::RunConfig& config, const LayoutRequest& request) {
   using Json = nlohmann::ordered_json;
-  const auto link = [](const runs::Link& each) {
-    return Json{{"latency", each.latency}, {"bandwidth", each.bandwidth}};
-  };
   Json layouts = Json::array(), refused = Json::array();
   for (const runs::LayoutCost& cost : answer.forecast.layouts) {
     Json memory = Json::object();
@@ -246,13 +266,14 @@ void print_answer_json(const LayoutAnswer& answer, const runs::RunConfig& config
             {"machine", request.machine.name},
             {"sources", answer.sources},
             {"slice_seconds", facts.slice_seconds},
+            {"fixed_seconds", facts.fixed_seconds},
             {"rest_seconds", facts.rest_seconds},
             {"flops_per_step", answer.flops_of_step ? Json(*answer.flops_of_step) : Json(nullptr)},
             {"room_bytes", answer.room ? Json(*answer.room) : Json(nullptr)},
             {"network",
              {{"ranks_per_node", answer.network.ranks_per_node},
-              {"within_node", link(answer.network.within)},
-              {"between_nodes", link(answer.network.between)}}},
+              {"within_node", link_json(answer.network.within)},
+              {"between_nodes", link_json(answer.network.between)}}},
             {"layouts", layouts},
             {"refused", refused}};
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));

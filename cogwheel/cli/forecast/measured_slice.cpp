@@ -10,7 +10,6 @@
 #include "cogwheel/core/process/memory.h"
 #include "cogwheel/core/process/wall_clock.h"
 #include "cogwheel/pages/html.h"
-#include "cogwheel/runs/forecast/step_memory.h"
 #include "cogwheel/runs/training/step_times.h"
 #include "cogwheel/runs/training/training_run.h"
 
@@ -38,13 +37,13 @@ StepSeconds timed_step(runs::TrainingRun& run, std::int64_t step) {
 
 }  // namespace
 
-ProcessesAtOnce processes_at_once(const runs::RunConfig& config, const runs::Task& task, std::int64_t slices,
+ProcessesAtOnce processes_at_once(const runs::RunConfig& config, const runs::StepMemory& memory, std::int64_t slices,
                                   std::int64_t most) {
   if (config.training.device != "cpu") return {.why_none = "the model learns on " + config.training.device};
   const std::optional<std::int64_t> available = available_memory_bytes();
   if (!available) return {.count = most};
   constexpr double spare = 1.25;
-  const std::int64_t needed = runs::step_memory(with_slices(config, slices), task).bytes(),
+  const std::int64_t needed = memory.bytes_of(slices),
                      fit = static_cast<std::int64_t>(static_cast<double>(*available) / spare) / needed;
   if (fit > 0) return {.count = std::min(fit, most)};
   return {.why_none = fmt::format("a step of {} takes {} and {} are free", slices == 1 ? "one slice" : "two slices",
@@ -52,13 +51,11 @@ ProcessesAtOnce processes_at_once(const runs::RunConfig& config, const runs::Tas
 }
 
 MeasuredSlice measure_slices(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
-                             std::int64_t slices, std::int64_t program, const StepsAtOnce& at_once) {
+                             std::int64_t slices, const StepsAtOnce& at_once) {
   constexpr double enough = 1;  // second, once there are two steps
   runs::RunConfig slice = with_slices(config, slices);
   slice.training.learning_rate = slice.training.final_learning_rate = 1e-9;  // nothing diverges
   MeasuredSlice measured;
-  if (const runs::StepMemory memory = runs::step_memory(slice, *task); memory.is_known())
-    measured.said = memory.bytes() + program;
   const bool resets = reset_peak_memory();
   std::optional<runs::TrainingRun> run;
   if (at_once.steps_here) run.emplace(slice.model, runs::unwatched(slice.training), task);

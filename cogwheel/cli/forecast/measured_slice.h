@@ -7,6 +7,7 @@
 
 #include "cogwheel/distributed/ranks.h"
 #include "cogwheel/runs/configuration/run_config.h"
+#include "cogwheel/runs/forecast/step_memory.h"
 #include "cogwheel/runs/task.h"
 
 namespace cogwheel::cli {
@@ -16,8 +17,7 @@ struct MeasuredSlice {
   double seconds = 0;                  // of the fastest of each phase, by the steps that phases have
   // Of the fastest too: its forward and backward passes, and the rest, which the optimiser needs.
   double passes_seconds = 0, rest_seconds = 0;
-  // Bytes of the whole process, as they were expected of such a step, where that is known; and at most.
-  std::optional<std::int64_t> said = {}, peak = {};
+  std::optional<std::int64_t> peak = {};  // bytes of the whole process
 
   double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
 };
@@ -29,17 +29,17 @@ struct StepsAtOnce {
   bool steps_here = true;  // true on the first rank
 };
 
-// How many processes at once can make steps of so many slices, 1 or 2, here.
+// How many processes at once can make steps of so many slices, 1 or 2, here. `memory`: of a step of the configuration.
 struct ProcessesAtOnce {
   std::int64_t count = 0;     // at most as many as were asked for
   std::string why_none = {};  // where there is not one
 };
-ProcessesAtOnce processes_at_once(const runs::RunConfig& config, const runs::Task& task, std::int64_t slices,
+ProcessesAtOnce processes_at_once(const runs::RunConfig& config, const runs::StepMemory& memory, std::int64_t slices,
                                   std::int64_t most = 1);
 
 // Collective. Steps of so many slices of the configuration's, the optimiser's work among them; of each the slowest
-// rank's time. `program`: bytes of the process before there was a model.
+// rank's time.
 MeasuredSlice measure_slices(const runs::RunConfig& config, const std::shared_ptr<const runs::Task>& task,
-                             std::int64_t slices, std::int64_t program, const StepsAtOnce& at_once = {});
+                             std::int64_t slices, const StepsAtOnce& at_once = {});
 
 }  // namespace cogwheel::cli

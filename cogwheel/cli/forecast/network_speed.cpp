@@ -1,13 +1,18 @@
 #include "cogwheel/cli/forecast/network_speed.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/process/wall_clock.h"
@@ -69,6 +74,65 @@ SumTime least_time_of_add(const distributed::Ranks& ranks, std::int64_t bytes, d
   return {least(turns), least(work)};
 }
 
+// What a step has between two exchanges of its layers, for some milliseconds.
+class Computation {
+ public:
+  explicit Computation(const distributed::Ranks& ranks) {
+    multiply();  // the first one makes threads and chooses a kernel
+    const auto start = WallClock::now();
+    for (times_ = 0; times_ < tried; ++times_) multiply();
+    const double seconds = largest_of_ranks(ranks, {seconds_since(start)}, "times").front();
+    times_ = std::max<std::int64_t>(1, std::llround(tried * wanted_seconds / seconds));
+  }
+  void run() {
+    for (std::int64_t time = 0; time < times_; ++time) multiply();
+  }
+
+ private:
+  static constexpr std::int64_t tried = 20, width = 192;
+  static constexpr double wanted_seconds = 2e-3;
+
+  void multiply() { product_ = at::mm(factor_, factor_); }
+
+  at::Tensor factor_ = at::ones({width, width}, at::kFloat), product_;
+  std::int64_t times_ = 0;
+};
+
+double median(std::vector<double> numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  return numbers[numbers.size() / 2];
+}
+
+// A rank that waits is not always woken at once, and waits for the slowest: of exchanges by the hundred what they take
+// in the mean counts, not the least. Medians of several turns, each the slowest rank's.
+NetworkSpeed::AfterComputation exchanges_after_computation(const distributed::Ranks& ranks, double seconds) {
+  constexpr std::int64_t of_a_turn = 20;
+  const std::string what = "the exchange that is timed";
+  const distributed::Group& group = ranks.all();
+  const at::Tensor own = at::zeros({smallest / ranks.count()}, at::kByte),
+                   parts = own.expand({ranks.count(), own.size(0)}).contiguous();
+  Computation computation(ranks);
+  const auto turn = [&](const auto& exchange) {
+    static_cast<void>(ranks.gathered("", "who is ready"));
+    const auto start = WallClock::now();
+    for (std::int64_t time = 0; time < of_a_turn; ++time) {
+      computation.run();
+      exchange();
+    }
+    return largest_of_ranks(ranks, {seconds_since(start)}, "times").front() / of_a_turn;
+  };
+  std::vector<double> gathers, all_to_alls;
+  double spent = 0;  // the same on every rank
+  while (static_cast<double>(gathers.size()) < fewest_turns || spent < seconds) {
+    const double alone = turn([] {}), gather = turn([&] { group.gather(own, what).result(what); }),
+                 all_to_all = turn([&] { group.exchange(parts, what).result(what); });
+    gathers.push_back(std::max(0.0, gather - alone));
+    all_to_alls.push_back(std::max(0.0, all_to_all - alone));
+    spent += of_a_turn * (alone + gather + all_to_all);
+  }
+  return {.gather = median(std::move(gathers)), .all_to_all = median(std::move(all_to_alls))};
+}
+
 }  // namespace
 
 std::vector<double> largest_of_ranks(const distributed::Ranks& ranks, const std::vector<double>& own,
@@ -95,6 +159,7 @@ NetworkSpeed measure_network(const distributed::Ranks& ranks, double seconds) {
     speed.sums.push_back({bytes, least.seconds});
     speed.work_seconds = least.work;
   }
+  speed.after_computation = exchanges_after_computation(ranks, seconds);
   return speed;
 }
 
@@ -110,20 +175,39 @@ runs::Machine NetworkSpeed::machine() const {
   constexpr double least_difference = 1e-9;
   const double latency = least.seconds / seconds(least, {1, unlimited}),
                transfer = most.seconds - latency * seconds(most, {1, unlimited});
-  const runs::Link link{.latency = latency,
-                        .bandwidth = seconds(most, {0, 1}) / std::max(transfer, least_difference),
-                        .work = work_seconds / runs::sent_in_sum(static_cast<double>(most.bytes), ranks)};
+  runs::Link link{.latency = latency,
+                  .bandwidth = seconds(most, {0, 1}) / std::max(transfer, least_difference),
+                  .work = work_seconds / runs::sent_in_sum(static_cast<double>(most.bytes), ranks)};
+  if (after_computation.gather > 0) {
+    link.wake_up = std::max(latency, after_computation.gather / static_cast<double>(ranks - 1));
+    if (ranks > 2)
+      link.spacing = std::max(0.0, (after_computation.all_to_all - *link.wake_up) / static_cast<double>(ranks - 2));
+  }
   if (nodes == 1) return {.within_node = link};
   return {.devices_per_node = ranks_per_node(), .between_nodes = link};
 }
 
+nlohmann::ordered_json link_json(const runs::Link& link) {
+  using Json = nlohmann::ordered_json;
+  const auto or_null = [](const std::optional<double>& number) { return number ? Json(*number) : Json(nullptr); };
+  return {{"latency", link.latency},
+          {"bandwidth", link.bandwidth},
+          {"work", link.work},
+          {"wake_up", or_null(link.wake_up)},
+          {"spacing", or_null(link.spacing)}};
+}
+
 std::string NetworkSpeed::json() const {
-  nlohmann::ordered_json json{{"ranks", ranks}, {"nodes", nodes}, {"threads", threads}, {"work_seconds", work_seconds}};
+  nlohmann::ordered_json json{{"ranks", ranks},
+                              {"nodes", nodes},
+                              {"threads", threads},
+                              {"work_seconds", work_seconds},
+                              {"gather_after_computation_seconds", after_computation.gather},
+                              {"all_to_all_after_computation_seconds", after_computation.all_to_all}};
   for (const Sum& sum : sums) json["sums"].push_back({{"bytes", sum.bytes}, {"seconds", sum.seconds}});
   const runs::Machine found = machine();
   for (const auto& [name, link] : {std::pair("within_node", found.within_node), {"between_nodes", found.between_nodes}})
-    if (link)
-      json["network"][name] = {{"latency", link->latency}, {"bandwidth", link->bandwidth}, {"work", link->work}};
+    if (link) json["network"][name] = link_json(*link);
   return json.dump(2);
 }
 

@@ -28,7 +28,7 @@ struct NetworkArguments {
 
 // What a file for `--machine` has.
 std::string file_text(const NetworkSpeed& speed) {
-  return fmt::format("# Sums of gradients over {} ranks on {}, by `cogwheel bench network`; {}\n{}", speed.ranks,
+  return fmt::format("# Exchanges of {} ranks on {}, by `cogwheel bench network`; {}\n{}", speed.ranks,
                      pages::counted(speed.nodes, "node"), compare::this_machine().cpu,
                      runs::network_toml(speed.machine()));
 }
@@ -40,7 +40,9 @@ void print_speed(const NetworkSpeed& speed) {
   for (const NetworkSpeed::Sum& sum : speed.sums)
     table.rows.push_back({pages::byte_size(sum.bytes), fmt::format("{:.3g} ms", 1e3 * sum.seconds),
                           fmt::format("{:.4g} MB", 1e-6 * static_cast<double>(sum.bytes) / sum.seconds)});
-  fmt::print("{}\n{}", pages::table_text(table), runs::network_toml(speed.machine()));
+  fmt::print("{}\nafter a computation a gather of {} takes {:.3g} ms, an all-to-all {:.3g} ms\n\n{}",
+             pages::table_text(table), pages::byte_size(speed.sums.front().bytes), 1e3 * speed.after_computation.gather,
+             1e3 * speed.after_computation.all_to_all, runs::network_toml(speed.machine()));
 }
 
 void bench_network(const NetworkArguments& arguments) {
@@ -64,10 +66,12 @@ void bench_network(const NetworkArguments& arguments) {
 void add_bench_network_command(CLI::App& bench) {
   const auto arguments = std::make_shared<NetworkArguments>();
   CLI::App* command =
-      bench.add_subcommand("network", "Time the sums of gradients of ranks, here or as a launcher has started them");
+      bench.add_subcommand("network", "Time what ranks exchange, here or as a launcher has started them");
   add_ranks_option(*command, arguments->ranks, "that exchange");
   constexpr Range<double> seconds_range{.min = 0, .max = 3600};
-  add_number(*command, "--seconds", arguments->seconds, seconds_range, "for each size")->default_str("1");
+  add_number(*command, "--seconds", arguments->seconds, seconds_range,
+             "for each size, and for exchanges after computations")
+      ->default_str("1");
   command->add_option("--out", arguments->out, "a file for `train --dry-run --machine`")->type_name("FILE");
   command->add_flag("--json", arguments->json, "as JSON");
   command->callback([arguments] { bench_network(*arguments); });

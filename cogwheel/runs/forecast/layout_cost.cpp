@@ -8,7 +8,12 @@
 #include <tuple>
 
 #include "cogwheel/core/error.h"
+#include "cogwheel/distributed/attention.h"
 #include "cogwheel/distributed/buckets.h"
+#include "cogwheel/distributed/exchanges.h"
+#include "cogwheel/distributed/gathered_keys.h"
+#include "cogwheel/distributed/joint_exchange.h"
+#include "cogwheel/nn/losses/token_loss.h"
 #include "cogwheel/pages/html.h"
 
 namespace cogwheel::runs {
@@ -28,8 +33,9 @@ Spread spread_of(const RankGroup& group, const Network& network) {
   return {on_node, groups, on_node < group.ranks};
 }
 
-double latency_of(const Spread& spread, const Network& network) {
-  return spread.leaves_node ? network.between.latency : network.within.latency;
+// That messages wait for.
+const Link& link_of(const Spread& spread, const Network& network) {
+  return spread.leaves_node ? network.between : network.within;
 }
 
 // A ring through all nodes crosses from one to the next with one rank of each group.
@@ -131,25 +137,70 @@ std::vector<MemoryPart> memory_of(const Layout& layout, const StepFacts& facts) 
 }
 
 // What tensor ranks sum: after attention and after the feed-forward of each block, forward and backward, and the
-// embedding, where they divide the vocabulary (Shoeybi et al., 2019, section 3).
+// embedding, where they divide the vocabulary (Shoeybi et al., 2019, section 3); then they exchange three numbers of
+// each token for its loss, too, of one block of logits after the other.
 double seconds_of_tensors(const Layout& layout, const StepFacts& facts, const Network& network) {
   if (layout.tensor == 1) return 0;
   const TransformerShape& shape = *facts.shape;
-  const double bytes = real(facts.tokens_of_slice * shape.width) * bytes_of_number / real(layout.context),
-               of_embedding = shape.vocabulary % layout.tensor == 0 ? 2 : 0,
-               sums = real(shape.layers) * (4 + 2 * share_made_again(shape)) + of_embedding;
-  return sums * seconds_of_all_reduce(bytes, {layout.tensor, 1}, network);
+  const std::int64_t tokens = facts.tokens_of_slice / layout.context;
+  const double bytes = real(tokens * shape.width) * bytes_of_number,
+               sums = real(shape.layers) * (4 + 2 * share_made_again(shape));
+  const RankGroup group{layout.tensor, 1};
+  const double of_layers = sums * seconds_of_all_reduce(bytes, group, network);
+  if (shape.vocabulary % layout.tensor != 0) return of_layers;
+  const double of_losses = 3 * bytes_of_number * real(tokens * (layout.tensor - 1)),
+               logits = real(tokens * shape.vocabulary / layout.tensor) * bytes_of_number,
+               blocks = std::ceil(logits / real(nn::head_logits_bytes));
+  return of_layers + 2 * seconds_of_all_reduce(bytes, group, network) + seconds_of_gather(of_losses, group, network) +
+         (blocks - 1) * seconds_of_gather(0, group, network);
 }
 
-// Keys and values go to all others forward, and again with their gradients backward, as much as around a ring (Liu et
-// al., 2023): nothing is computed meanwhile, here.
-double seconds_of_ring(const Layout& layout, const StepFacts& facts, const Network& network) {
+// Exchanges that carry two or three tensors of so many bytes.
+double exchanges_of_tensors(double tensors, double bytes) {
+  return distributed::travel_together(static_cast<std::int64_t>(bytes)) ? 1 : tensors;
+}
+
+// Nothing is computed meanwhile, here.
+double seconds_of_texts(const Layout& layout, const StepFacts& facts, const Network& network) {
   if (layout.context == 1) return 0;
   const TransformerShape& shape = *facts.shape;
-  const double bytes = 2 * real(facts.tokens_of_slice) / real(layout.context) * real(shape.key_heads * shape.head_dim) /
-                       real(layout.tensor) * bytes_of_number;
-  const double hops = real(layout.context - 1) * (2 + share_made_again(shape)) + real(layout.context);
-  return real(shape.layers) * hops * seconds_of_pass(bytes, {layout.context, layout.tensor}, network);
+  const RankGroup group{layout.context, layout.tensor};
+  const double ranks = real(layout.context), forward = 1 + share_made_again(shape);  // times
+  // Of a rank's tokens.
+  const auto bytes_of = [&](std::int64_t heads) {
+    return real(facts.tokens_of_slice) / ranks * real(heads * shape.head_dim) / real(layout.tensor) * bytes_of_number;
+  };
+  const double query = bytes_of(shape.heads), key = bytes_of(shape.key_heads),
+               wait_of_gather = seconds_of_gather(0, group, network),
+               wait_of_all_to_all = seconds_of_all_to_all(0, group, network);
+  const std::int64_t of_head = layout.tensor * shape.sub_heads;
+  if (distributed::ranks_divide_heads(layout.context, shape.heads / of_head, shape.key_heads / of_head)) {
+    // Queries, keys and values to where their heads are, and outputs back; backward their gradients.
+    const double inputs = query + 2 * key, to_others = (ranks - 1) / ranks;
+    return real(shape.layers) * (forward + 1) *
+           (seconds_of_all_to_all((inputs + query) * to_others, group, network) +
+            exchanges_of_tensors(3, inputs) * wait_of_all_to_all);
+  }
+  // Keys and values go to all others forward, and again before their gradients go back, as much as around a ring (Liu
+  // et al., 2023). They come in pieces, of which all but the first travel while the one before is used; gradients
+  // of each piece are waited for.
+  const double sent = 2 * key * (ranks - 1);
+  const double all = 2 * key * ranks;
+  const std::int64_t batch =
+      std::max<std::int64_t>(1, facts.tokens_of_slice / std::max<std::int64_t>(1, shape.context));
+  const auto pieces_of = [&](bool backward) {
+    return real(distributed::gathered_pieces(static_cast<std::int64_t>(all), layout.context, shape.key_heads / of_head,
+                                             batch, backward)
+                    .count);
+  };
+  const auto gathered = [&](bool backward) {
+    return seconds_of_gather(sent, group, network) +
+           (exchanges_of_tensors(2, all / pieces_of(backward) / ranks) - 1) * wait_of_gather;
+  };
+  const double pieces = pieces_of(/*backward=*/true);
+  const double gradients = seconds_of_all_to_all(sent, group, network) +
+                           (pieces * exchanges_of_tensors(2, all / pieces) - 1) * wait_of_all_to_all;
+  return real(shape.layers) * (forward * gathered(/*backward=*/false) + gathered(/*backward=*/true) + gradients);
 }
 
 double buckets_of(double bytes, std::int64_t ranks) {
@@ -172,7 +223,7 @@ struct Exchanged {
 double exposed_seconds(double bytes, const Exchanged& exchanged, double meanwhile, const RankGroup& group,
                        const Network& network) {
   if (group.ranks == 1) return 0;
-  const Link& link = spread_of(group, network).leaves_node ? network.between : network.within;
+  const Link& link = link_of(spread_of(group, network), network);
   const double work = exchanged.sent * link.work, waiting = std::max(0.0, exchanged.seconds - work),
                buckets = buckets_of(bytes, group.ranks);
   return work + std::max(waiting / buckets, waiting - meanwhile * (1 - 1 / buckets));
@@ -189,7 +240,7 @@ double seconds_of_gradients(double bytes, double slice, bool divides_moments, co
   const Exchanged sums{sent / 2, seconds_to_owners(bytes, group, network)},
       weights{sent / 2, seconds_from_owners(bytes, group, network)};
   return exposed_seconds(bytes, sums, backward * slice, group, network) +
-         exposed_seconds(bytes, weights, forward * slice, group, network) + seconds_of_gather(group, network);
+         exposed_seconds(bytes, weights, forward * slice, group, network) + seconds_of_gather(0, group, network);
 }
 
 std::string not_a_multiple(const char* key, std::int64_t of, std::int64_t got) {
@@ -221,11 +272,13 @@ std::string refused_tensor(std::int64_t ranks, const StepFacts& facts) {
   if (!facts.shape) return expected_got("model", "a language model, whose heads can be divided", "another");
   if (facts.shape->has_state)
     return expected_got("model.mechanism", "one without a state, which every rank computes whole", "a state");
-  const std::tuple<const char*, std::int64_t> divided[] = {{"model.heads", facts.shape->heads},
-                                                           {"model.key_value_heads", facts.shape->key_heads},
-                                                           {"model.feed_forward", facts.shape->feed_forward}};
-  for (const auto& [key, count] : divided)
-    if (count % ranks != 0) return not_a_multiple(key, ranks, count);
+  const std::int64_t heads = ranks * facts.shape->sub_heads;
+  const std::tuple<const char*, std::int64_t, std::int64_t> divided[] = {
+      {"model.heads", heads, facts.shape->heads},
+      {"model.key_value_heads", heads, facts.shape->key_heads},
+      {"model.feed_forward", ranks, facts.shape->feed_forward}};
+  for (const auto& [key, multiple, count] : divided)
+    if (count % multiple != 0) return not_a_multiple(key, multiple, count);
   return "";
 }
 
@@ -257,7 +310,7 @@ double seconds_to_owners(double bytes, const RankGroup& group, const Network& ne
                between = share * real((group.ranks - spread.on_node) * spread.on_node * spread.groups_of_node) /
                          network.between.bandwidth;
   return std::max(spread.on_node > 1 ? within : 0, spread.leaves_node ? between : 0) +
-         exchanges_of(bytes, group.ranks) * (ranks - 1) * latency_of(spread, network);
+         exchanges_of(bytes, group.ranks) * (ranks - 1) * link_of(spread, network).latency;
 }
 
 double seconds_from_owners(double bytes, const RankGroup& group, const Network& network) {
@@ -265,7 +318,7 @@ double seconds_from_owners(double bytes, const RankGroup& group, const Network& 
   const Spread spread = spread_of(group, network);
   const double others = real(group.ranks - 1);
   return seconds_around_ring(bytes / real(group.ranks) * others, spread, network) +
-         exchanges_of(bytes, group.ranks) * others * latency_of(spread, network);
+         exchanges_of(bytes, group.ranks) * others * link_of(spread, network).latency;
 }
 
 double seconds_of_sum(double bytes, const RankGroup& group, const Network& network) {
@@ -274,21 +327,24 @@ double seconds_of_sum(double bytes, const RankGroup& group, const Network& netwo
 
 double sent_in_sum(double bytes, std::int64_t ranks) { return 2 * bytes * real(ranks - 1) / real(ranks); }
 
-double seconds_of_gather(const RankGroup& group, const Network& network) {
-  return real(group.ranks - 1) * latency_of(spread_of(group, network), network);
-}
-
 double seconds_of_all_reduce(double bytes, const RankGroup& group, const Network& network) {
-  if (group.ranks == 1) return 0;
-  const Spread spread = spread_of(group, network);
-  const double hops = 2 * real(group.ranks - 1);
-  return seconds_around_ring(hops / real(group.ranks) * bytes, spread, network) + hops * latency_of(spread, network);
+  const double others = real(group.ranks - 1);
+  if (distributed::summed_by_all(static_cast<std::int64_t>(bytes), group.ranks))
+    return seconds_of_gather(others * bytes, group, network);
+  const double to_others = others / real(group.ranks) * bytes;
+  return seconds_of_all_to_all(to_others, group, network) + seconds_of_gather(to_others, group, network);
 }
 
-double seconds_of_pass(double bytes, const RankGroup& group, const Network& network) {
+double seconds_of_gather(double bytes, const RankGroup& group, const Network& network) {
   if (group.ranks == 1) return 0;
   const Spread spread = spread_of(group, network);
-  return seconds_around_ring(bytes, spread, network) + latency_of(spread, network);
+  return seconds_around_ring(bytes, spread, network) + link_of(spread, network).around_ring(group.ranks);
+}
+
+double seconds_of_all_to_all(double bytes, const RankGroup& group, const Network& network) {
+  if (group.ranks == 1) return 0;
+  const Spread spread = spread_of(group, network);
+  return seconds_around_ring(bytes, spread, network) + link_of(spread, network).all_to_all(group.ranks);
 }
 
 std::int64_t LayoutCost::bytes() const {
@@ -299,7 +355,8 @@ std::int64_t LayoutCost::bytes() const {
 
 LayoutCost layout_cost(const Layout& layout, const StepFacts& facts, const Network& network) {
   const double slices = real(facts.slices) / real(layout.data),
-               of_slice = facts.slice_seconds / real(layout.context * layout.tensor);
+               of_tokens = (facts.slice_seconds - facts.fixed_seconds) / real(layout.context),
+               of_slice = (facts.fixed_seconds + of_tokens) / real(layout.tensor);
   const RankGroup copies{layout.copies(), layout.tensor}, all{layout.ranks(), 1};
   LayoutCost cost{.layout = layout, .memory = memory_of(layout, facts)};
   const double share = share_of_weights(layout, facts);
@@ -309,10 +366,10 @@ LayoutCost layout_cost(const Layout& layout, const StepFacts& facts, const Netwo
   const double of_all = real(learned_by_all(layout, facts)), of_share = real(facts.held.learned) * share - of_all;
   // Losses are gathered first: their number, then they.
   const bool divides = layout.divides_moments;
-  cost.communication = 2 * seconds_of_gather(all, network) +
+  cost.communication = 2 * seconds_of_gather(0, all, network) +
                        seconds_of_gradients(of_share, of_slice, divides, copies, network) +
                        (of_all > 0 ? seconds_of_gradients(of_all, of_slice, divides, all, network) : 0) +
-                       slices * (seconds_of_tensors(layout, facts, network) + seconds_of_ring(layout, facts, network));
+                       slices * (seconds_of_tensors(layout, facts, network) + seconds_of_texts(layout, facts, network));
   return cost;
 }
 

@@ -33,6 +33,7 @@ struct TransformerShape {
   std::int64_t layers = 0, width = 0, heads = 0, key_heads = 0, head_dim = 0, feed_forward = 0, vocabulary = 0;
   std::int64_t context = 0;
   bool has_state = false;      // a layer that is recurrent
+  std::int64_t sub_heads = 1;  // heads of the mechanism that make one
   std::int64_t recompute = 0;  // training.recompute
 };
 
@@ -43,6 +44,7 @@ struct StepFacts {
   std::vector<DividedBytes> divided = {};
   std::int64_t program = 0;    // bytes besides, of each rank
   double slice_seconds = 0;    // forward and backward
+  double fixed_seconds = 0;    // of them, what a slice takes whatever its tokens: passes through weights, and calls
   double rest_seconds = 0;     // of a step besides: the batch, the norm of the gradient, the optimiser
   bool moments_divide = true;  // the optimiser goes number by number
   std::optional<TransformerShape> shape = {};
@@ -61,12 +63,12 @@ double seconds_to_owners(double bytes, const RankGroup& group, const Network& ne
 double seconds_from_owners(double bytes, const RankGroup& group, const Network& network);
 // Bytes that each rank sends in it.
 double sent_in_sum(double bytes, std::int64_t ranks);
-// Of a gather of a few bytes around a ring.
-double seconds_of_gather(const RankGroup& group, const Network& network);
-// Of an all-reduce around a ring (Patarasuk and Yuan, 2009): each rank sends 2 (P - 1) / P of the bytes.
+// Of distributed::sum_of_parts: around a ring (Patarasuk and Yuan, 2009) each rank sends 2 (P - 1) / P of the bytes,
+// and where all ranks add all, P - 1 times as many.
 double seconds_of_all_reduce(double bytes, const RankGroup& group, const Network& network);
-// Until each rank has sent so many bytes to the next one.
-double seconds_of_pass(double bytes, const RankGroup& group, const Network& network);
+// Of exchanges in which each rank sends so many bytes in all: to all others around a ring, or to each its own.
+double seconds_of_gather(double bytes, const RankGroup& group, const Network& network);
+double seconds_of_all_to_all(double bytes, const RankGroup& group, const Network& network);
 
 struct LayoutCost {
   Layout layout;

@@ -39,7 +39,9 @@ std::optional<Link> link_of(const toml::table* given, const std::string& what) {
   StrictTable table(*given, what);
   const Link link{.latency = required(table, "latency", latency_range),
                   .bandwidth = required(table, "bandwidth", bytes_range),
-                  .work = table.number("work", work_range).value_or(0)};
+                  .work = table.number("work", work_range).value_or(0),
+                  .wake_up = table.number("wake_up", latency_range),
+                  .spacing = table.number("spacing", latency_range)};
   table.finish();
   return link;
 }
@@ -49,10 +51,14 @@ constexpr const char *within_key = "within_node", *between_key = "between_nodes"
 // As exact as a measurement is.
 std::string link_toml(const char* key, const std::optional<Link>& link) {
   if (!link) return {};
-  return fmt::format(
+  std::string text = fmt::format(
       "[network.{}]\nlatency = {:.4g}  # seconds\nbandwidth = {:.4g}  # bytes a second\nwork = {:.4g}  # seconds of a "
       "rank's processors for a byte that it sends\n",
       key, link->latency, link->bandwidth, link->work);
+  if (link->wake_up) text += fmt::format("wake_up = {:.4g}  # seconds: latency after a computation\n", *link->wake_up);
+  if (link->spacing)
+    text += fmt::format("spacing = {:.4g}  # seconds between messages of a rank to all others\n", *link->spacing);
+  return text;
 }
 
 }  // namespace

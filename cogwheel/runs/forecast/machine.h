@@ -9,9 +9,20 @@ namespace cogwheel::runs {
 
 // What each of two that talk can send and receive at the same time.
 struct Link {
-  double latency = 0;    // seconds until a message of no length is there
+  double latency = 0;    // seconds until a message of no length is there, where each follows another
   double bandwidth = 0;  // bytes a second, in each direction
   double work = 0;       // seconds of a rank's processors for each byte that it sends; 0 where others do it
+  // The latency of a message that follows a computation, and what each further one that a rank sends in the same
+  // exchange adds to it; `latency` and that latency unless given.
+  std::optional<double> wake_up = {}, spacing = {};
+
+  // After a computation, until messages from each of so many ranks to all others are there, whatever their lengths add.
+  double all_to_all(std::int64_t ranks) const {
+    const double first = wake_up.value_or(latency);
+    return first + static_cast<double>(ranks - 2) * spacing.value_or(first);
+  }
+  // Until one has gone around the ring.
+  double around_ring(std::int64_t ranks) const { return static_cast<double>(ranks - 1) * wake_up.value_or(latency); }
 };
 
 struct Device {
@@ -45,8 +56,8 @@ struct Machine {
 //   latency = 2e-5
 //   bandwidth = 25e9
 //
-// A table that is there has all its keys, but `work` of a link, 0 unless given. Throws UsageError that names `what` and
-// the key.
+// A table that is there has all its keys, but `work`, `wake_up` and `spacing` of a link. Throws UsageError that names
+// `what` and the key.
 Machine parse_machine(std::string_view toml, const std::string& what);
 
 // The network and its nodes, as parse_machine reads them.

@@ -125,12 +125,18 @@ std::vector<PassMoment> pass_moments(const RunConfig& config, const Task& task, 
   return pass;
 }
 
-}  // namespace
-
-std::int64_t StepMemory::bytes() const {
+std::int64_t bytes_of_parts(const std::vector<MemoryPart>& parts) {
   std::int64_t sum = 0;
   for (const MemoryPart& part : parts) sum += part.bytes;
   return sum;
+}
+
+}  // namespace
+
+std::int64_t StepMemory::bytes() const { return bytes_of_parts(parts); }
+
+std::int64_t StepMemory::bytes_of(std::int64_t slices) const {
+  return bytes_of_parts(memory_parts(held, largest_moment(held, {.sums = sums_that_wait(slices)}), slices));
 }
 
 std::int64_t StepBytes::libraries() const {

@@ -62,6 +62,8 @@ struct StepMemory {
   std::vector<MemoryPart> parts = {};
   std::string unknown = {};    // why what a slice needs is not known: an operator that has no shapes without numbers
   std::int64_t bytes() const;  // of the parts: more, where something is not known
+  // Of a step of so many slices instead.
+  std::int64_t bytes_of(std::int64_t slices) const;
   bool is_known() const { return unknown.empty(); }
 };
 

@@ -30,5 +30,25 @@ TEST(NetworkSpeed, GivesTheLinksBack) {
   EXPECT_EQ(far.devices_per_node, 2);
 }
 
+TEST(NetworkSpeed, TakesWhatLayersWaitForFromExchangesAfterComputations) {
+  NetworkSpeed speed = speed_of(4, 1, {2e-4, 5e8});
+  speed.after_computation = {.gather = 3e-3, .all_to_all = 1.4e-3};
+  const runs::Link link = *speed.machine().within_node;
+  EXPECT_DOUBLE_EQ(*link.wake_up, 1e-3);  // of three messages around the ring
+  EXPECT_DOUBLE_EQ(*link.spacing, 2e-4);
+  EXPECT_DOUBLE_EQ(link.around_ring(4), 3e-3);
+  EXPECT_DOUBLE_EQ(link.all_to_all(4), 1.4e-3);
+  // Sums are what they were.
+  const NetworkSpeed::Sum& largest = speed.sums.back();
+  const runs::Network network{.ranks_per_node = 4, .within = link};
+  EXPECT_NEAR(runs::seconds_of_sum(static_cast<double>(largest.bytes), {.ranks = 4}, network), largest.seconds, 1e-6);
+  speed.after_computation = {.gather = 3e-5, .all_to_all = 1e-5};  // of a machine that was busier before
+  EXPECT_NEAR(*speed.machine().within_node->wake_up, 2e-4, 1e-6);
+  EXPECT_EQ(speed.machine().within_node->spacing, 0);
+  NetworkSpeed of_two = speed_of(2, 1, {2e-4, 5e8});
+  of_two.after_computation = {.gather = 3e-3, .all_to_all = 2e-3};
+  EXPECT_FALSE(of_two.machine().within_node->spacing);  // of one message
+}
+
 }  // namespace
 }  // namespace cogwheel::cli::network_speed_test

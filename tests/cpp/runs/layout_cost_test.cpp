@@ -43,8 +43,29 @@ TEST(Exchange, OfEveryMessageHasItsHops) {
 TEST(Exchange, RingsSendTwiceOrOnce) {
   // 6 / 4 of 8 MB at 1 GB/s, and six hops.
   EXPECT_NEAR(seconds_of_all_reduce(8 * million, {4, 1}, nodes_of_four(1e-3)), 0.012 + 0.006, tolerance);
-  EXPECT_NEAR(seconds_of_pass(8 * million, {4, 1}, nodes_of_four(1e-3)), 0.008 + 0.001, tolerance);
-  EXPECT_NEAR(seconds_of_gather({4, 1}, nodes_of_four(1e-3)), 0.003, tolerance);
+  EXPECT_NEAR(seconds_of_gather(8 * million, {4, 1}, nodes_of_four(1e-3)), 0.008 + 0.003, tolerance);
+  EXPECT_EQ(seconds_of_gather(8 * million, {1, 1}, nodes_of_four(1e-3)), 0);
+}
+
+TEST(Exchange, OfMessagesToAllWaitsForOneAndTheirSpacing) {
+  Network network = nodes_of_four(1e-3);
+  EXPECT_NEAR(seconds_of_all_to_all(8 * million, {4, 1}, network), 0.008 + 0.003, tolerance);
+  network.within.wake_up = 2e-3;  // of layers; those of gradients follow each other
+  EXPECT_NEAR(seconds_of_all_to_all(8 * million, {4, 1}, network), 0.008 + 0.006, tolerance);
+  EXPECT_NEAR(seconds_of_gather(8 * million, {4, 1}, network), 0.008 + 0.006, tolerance);
+  EXPECT_NEAR(seconds_of_sum(8 * million, {4, 1}, network), 0.024, tolerance);
+  network.within.spacing = 1e-4;
+  EXPECT_NEAR(seconds_of_all_to_all(8 * million, {4, 1}, network), 0.008 + 0.002 + 0.0002, tolerance);
+  EXPECT_NEAR(seconds_of_all_to_all(8 * million, {2, 1}, network), 0.008 + 0.002, tolerance);
+  EXPECT_EQ(seconds_of_all_to_all(8 * million, {1, 1}, network), 0);
+  EXPECT_NEAR(seconds_of_all_reduce(8 * million, {4, 1}, network), 0.012 + 0.0022 + 0.006, tolerance);
+}
+
+TEST(Exchange, OfTwoRanksOrFewBytesIsOne) {
+  // Two send all of 8 MB, four 0.1 MB to each of three others.
+  EXPECT_NEAR(seconds_of_all_reduce(8 * million, {2, 1}, nodes_of_four(1e-3)), 0.008 + 0.001, tolerance);
+  EXPECT_NEAR(seconds_of_all_reduce(0.1 * million, {4, 1}, nodes_of_four(1e-3)), 0.0003 + 0.003, tolerance);
+  EXPECT_NEAR(seconds_of_all_reduce(0.2 * million, {4, 1}, nodes_of_four(1e-3)), 0.0003 + 0.006, tolerance);
 }
 
 constexpr std::int64_t megabyte = 1'000'000;
@@ -160,9 +181,21 @@ TEST(LayoutCost, OfTensorsDividesWeightsAndSumsActivations) {
   // Four of 1000 · 250 numbers of each of ten blocks are whole, 40 MB; half of the other 860.
   EXPECT_EQ(part(cost, "activations of a slice"), (40 + 430) * megabyte);
   EXPECT_DOUBLE_EQ(cost.computation, 4 * 1 / 2. + 0.5 / 2);
-  // 42 sums of 1 MB in each of four slices, each a millisecond; gradients of 50 MB: 25 out and in, twice,
-  // of which the last of 12 buckets is not hidden.
-  EXPECT_NEAR(cost.communication, 4 * 42 * 1e-3 + 0.05 / 12, tolerance);
+  // 42 sums of 1 MB in each of four slices, each a millisecond, and 12 KB for losses; gradients of 50 MB: 25 out and
+  // in, twice, of which the last of 12 buckets is not hidden.
+  EXPECT_NEAR(cost.communication, 4 * (42 * 1e-3 + 12e-6) + 0.05 / 12, tolerance);
+}
+
+TEST(LayoutCost, OfTensorsWaitsForEveryBlockOfLogits) {
+  StepFacts large = facts();
+  large.shape->vocabulary = 50'000;  // 100 MB of half of them, in two blocks of 64 MiB at most
+  const auto waits = [&](const StepFacts& of) {
+    return layout_cost({.tensor = 2}, of, nodes_of_four(1e-6)).communication -
+           layout_cost({.tensor = 2}, of, nodes_of_four()).communication;
+  };
+  EXPECT_NEAR(waits(large) - waits(facts()), 8 * 1e-6, tolerance);
+  large.fixed_seconds = 0.4;  // divided with the weights
+  EXPECT_DOUBLE_EQ(layout_cost({.tensor = 2}, large, nodes_of_four()).computation, 8 * 1 / 2. + 0.5 / 2);
 }
 
 // 20 of 100 MB are not divided by 8, nor by 16 are 80: a rank has a whole vocabulary, or all weights.
@@ -187,13 +220,56 @@ TEST(LayoutCost, OfTensorsLeavesWholeWhatTheyDoNotDivide) {
 }
 
 TEST(LayoutCost, OfContextPassesKeysAndValuesAround) {
-  const LayoutCost cost = layout_cost({.context = 4}, facts(), nodes_of_four());
+  StepFacts small = facts();
+  small.shape->heads = small.shape->key_heads = 6;  // which four do not divide
+  const LayoutCost cost = layout_cost({.context = 4}, small, nodes_of_four());
   EXPECT_EQ(part(cost, "weights"), 100 * megabyte);
   EXPECT_EQ(part(cost, "activations of a slice"), 225 * megabyte);
   EXPECT_DOUBLE_EQ(cost.computation, 8 * 1 / 4. + 0.5);
-  // Of 250 tokens 2 · 4 · 32 numbers, 0.256 MB, 3 · 2 + 4 hops in each of ten blocks of eight slices;
+  // Of 250 tokens 2 · 6 · 32 numbers, 0.384 MB, three times to three others in each of ten blocks of eight slices;
   // gradients travel 0.15 s, of which a slice on four ranks hides (1 - 1 / 16) · 2 / 3 of 0.25 s at most.
-  EXPECT_NEAR(cost.communication, 8 * 10 * 10 * 0.256e-3 + 0.15 / 16, tolerance);
+  constexpr double gradients = 0.15 / 16;
+  EXPECT_NEAR(cost.communication, 8 * 10 * 9 * 0.384e-3 + gradients, tolerance);
+  // Each waits for three messages, keys and values together; gradients for six in each of 16 buckets, losses for six.
+  const double waiting = layout_cost({.context = 4}, small, nodes_of_four(1e-6)).communication - cost.communication;
+  EXPECT_NEAR(waiting, 8 * 10 * 3 * 3e-6 + 6e-6 + 6e-6, tolerance);
+  // 12.3 MB of all ranks, 15 texts: four pieces are wanted, of which six heads make six, one of them waited for;
+  // backward eight, which are twelve of eleven or four texts, whose gradients are waited for. A rank's 0.5 and 0.3 MB
+  // of a piece travel together, and 1 MB of its gradients.
+  small.tokens_of_slice *= 8;
+  const auto waits = [&] {
+    return layout_cost({.context = 4}, small, nodes_of_four(1e-6)).communication -
+           layout_cost({.context = 4}, small, nodes_of_four()).communication;
+  };
+  EXPECT_NEAR(waits(), 8 * 10 * (1 + 1 + 12) * 3e-6 + 6e-6 + 6e-6, tolerance);
+  // 98 MB, 125 texts, in as many pieces: 4.1, 2.0 and 8.2 MB, which go apart.
+  small.tokens_of_slice *= 8;
+  EXPECT_NEAR(waits(), 8 * 10 * (2 + 2 + 12 * 2) * 3e-6 + 6e-6 + 6e-6, tolerance);
+  // What slices take whatever their tokens is not divided.
+  small.fixed_seconds = 0.2;
+  EXPECT_DOUBLE_EQ(layout_cost({.context = 4}, small, nodes_of_four()).computation, 8 * (0.2 + 0.8 / 4) + 0.5);
+  EXPECT_DOUBLE_EQ(layout_cost({.data = 8}, small, nodes_of_four()).computation, 1 + 0.5);
+}
+
+TEST(LayoutCost, OfContextSendsQueriesAndOutputsWhereRanksDivideHeads) {
+  // Of 250 tokens 8 · 32 numbers of queries and of outputs, 2 · 4 · 32 of keys and values: 0.256 MB each, of which
+  // three quarters go to others, forward and backward.
+  const LayoutCost cost = layout_cost({.context = 4}, facts(), nodes_of_four());
+  EXPECT_NEAR(cost.communication, 8 * 10 * 2 * 3 * 0.75 * 0.256e-3 + 0.15 / 16, tolerance);
+  EXPECT_NEAR(layout_cost({.context = 4}, facts(), nodes_of_four(1e-6)).communication - cost.communication,
+              8 * 10 * 4 * 3e-6 + 6e-6 + 6e-6, tolerance);
+  // Two heads of a mechanism make one: two key heads four ranks cannot divide.
+  StepFacts differential = facts();
+  differential.shape->sub_heads = 2;
+  EXPECT_NEAR(layout_cost({.context = 4}, differential, nodes_of_four()).communication,
+              8 * 10 * 3 * 3 * 0.256e-3 + 0.15 / 16, tolerance);
+  // Inputs of more than 1.5 MiB travel in three exchanges; half of the layers go forward again.
+  StepFacts long_texts = facts();
+  long_texts.tokens_of_slice *= 8;
+  long_texts.shape->recompute = 2;
+  EXPECT_NEAR(layout_cost({.context = 4}, long_texts, nodes_of_four(1e-6)).communication -
+                  layout_cost({.context = 4}, long_texts, nodes_of_four()).communication,
+              8 * 10 * 2.5 * 4 * 3e-6 + 6e-6 + 6e-6, tolerance);
 }
 
 std::vector<std::string> names(const LayoutForecast& forecast) {
@@ -230,6 +306,16 @@ TEST(LayoutForecast, SaysOnceWhyNot) {
   EXPECT_EQ(reasons, (std::vector<std::string>{"data 4: training.micro_batches: expected a multiple of 4, got 2",
                                                "context 4: model.context: expected a multiple of 8, got 12",
                                                "tensor 4: model.key_value_heads: expected a multiple of 4, got 2"}));
+}
+
+TEST(LayoutForecast, DividesPairsOfHeadsWhereTwoMakeOne) {
+  StepFacts differential = facts();  // eight heads over four key heads
+  differential.shape->sub_heads = 2;
+  const LayoutForecast found = layout_forecast(4, differential, nodes_of_four(), std::nullopt);
+  const std::vector<std::string> all = names(found);
+  EXPECT_EQ(std::count(all.begin(), all.end(), "data 2, tensor 2"), 1);
+  EXPECT_EQ(std::count(all.begin(), all.end(), "tensor 4"), 0);
+  EXPECT_EQ(found.refused.front().reason, "model.key_value_heads: expected a multiple of 8, got 4");
 }
 
 TEST(LayoutForecast, LeavesOutWhatDoesNotFit) {

@@ -30,12 +30,19 @@ TEST(Machine, IsReadFromTheExample) {
 
 TEST(Machine, NetworkIsReadAsItIsWritten) {
   const Machine written{
-      .devices_per_node = 2, .within_node = Link{1.5e-5, 3.25e9}, .between_nodes = Link{0.001, 125e6}};
+      .devices_per_node = 2,
+      .within_node = Link{.latency = 1.5e-5, .bandwidth = 3.25e9, .work = 2e-9, .wake_up = 3e-4, .spacing = 2e-5},
+      .between_nodes = Link{0.001, 125e6}};
   const Machine read = parse_machine(network_toml(written), "file");
   EXPECT_EQ(read.devices_per_node, 2);
   EXPECT_EQ(read.within_node->latency, 1.5e-5);
   EXPECT_EQ(read.within_node->bandwidth, 3.25e9);
+  EXPECT_EQ(read.within_node->work, 2e-9);
+  EXPECT_EQ(read.within_node->wake_up, 3e-4);
+  EXPECT_EQ(read.within_node->spacing, 2e-5);
   EXPECT_EQ(read.between_nodes->latency, 0.001);
+  EXPECT_FALSE(read.between_nodes->wake_up);
+  EXPECT_FALSE(read.between_nodes->spacing);
   EXPECT_EQ(read.between_nodes->bandwidth, 125e6);
   EXPECT_FALSE(read.device);
 }
@@ -48,6 +55,8 @@ TEST(Machine, RefusesInOneLine) {
             "file: network: within_node: bandwidth: expected a number from 1000 to 1e+18, got none");
   EXPECT_EQ(problem_of("[network.within_node]\nlatency = -1\nbandwidth = 1e9"),
             "file: network: within_node: latency: expected at least 0, got -1");
+  EXPECT_EQ(problem_of("[network.within_node]\nlatency = 1\nbandwidth = 1e9\nwake_up = -1"),
+            "file: network: within_node: wake_up: expected at least 0, got -1");
   EXPECT_EQ(problem_of("[network.within_nodes]\nlatency = 1\nbandwidth = 1e9"),
             "file: network: key: expected within_node (the nearest of 2 names), got within_nodes");
   EXPECT_EQ(problem_of("[device]\nflops_per_second = 1e12\nachieved = 1.5\nmemory = 1e9\nmemory_bandwidth = 1e9"),
