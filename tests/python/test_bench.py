@@ -14,7 +14,7 @@ import torch
 
 import cogwheel
 from cogwheel.bench import __main__ as bench_command
-from cogwheel.bench import alignment, attention, decode, eager, generation, operators, recurrent, scale, training, tune
+from cogwheel.bench import alignment, attention, decode, eager, generation, kernel_tables, operators, options, recurrent, scale, training, tune
 from cogwheel.bench.chart import CHART_JS
 from cogwheel.bench.eager_training import EagerTraining
 from cogwheel.bench.encoder import WordShape
@@ -433,7 +433,7 @@ def test_other_models_are_timed(model, cogwheel_executable, tmp_path, monkeypatc
         "141m": LlamaShape(layers=2, heads=2, width=16, context=6, batch=2, vocabulary=20, hidden=32),
     }
     peer = small[model].peer
-    monkeypatch.setattr(bench_command.training, "SHAPES", small)
+    monkeypatch.setattr(training, "SHAPES", small)
     monkeypatch.setenv("COGWHEEL_EXECUTABLE", str(cogwheel_executable))
     commands = {("training", "--model", model, "--precision", "fp32"): [peer]}
     if model == "seq2seq":
@@ -493,7 +493,7 @@ def test_fp16_is_timed_too(cogwheel_executable):
 )
 def test_numbers_have_a_range(capsys, words, said):
     with pytest.raises(SystemExit) as refused:
-        bench_command.check_numbers(bench_command.parser().parse_args(words))
+        options.check_numbers(options.parser().parse_args(words))
     assert refused.value.code == 2
     assert capsys.readouterr().err == f"cogwheel: bench: {said}\n"
 
@@ -525,7 +525,7 @@ def test_refuses_in_one_line(capsys, words, said):
 
 
 def test_a_law_that_cannot_see_all_is_refused_in_one_line(capsys, monkeypatch):
-    monkeypatch.setattr(bench_command, "product_peak", lambda dtype, device: 1.0)
+    monkeypatch.setattr(kernel_tables, "product_peak", lambda dtype, device: 1.0)
     with pytest.raises(SystemExit) as ended:
         bench_command.main(["attention", "--mechanisms", "gla", "--full", "--lengths", "8", "--heads", "2", "--seconds", "0.01"])
     assert ended.value.code == 2

@@ -14,7 +14,7 @@ import pytest
 import torch
 from test_installed_library import build_against, prefix, run  # noqa: F401  prefix is a fixture
 
-import cogwheel.bench.__main__
+import cogwheel.bench.options
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -241,7 +241,7 @@ def help_of(executable, command):
     words = command.split()
     if words[0] == "bench" and words[1] != "network":
         with contextlib.redirect_stdout(io.StringIO()) as shown, pytest.raises(SystemExit):
-            cogwheel.bench.__main__.parser().parse_args([words[1], "--help"])
+            cogwheel.bench.options.parser().parse_args([words[1], "--help"])
         return shown.getvalue()
     return run(executable, *words, "--help")
 

@@ -20,6 +20,19 @@ class Timing:
     turns: int
 
 
+def row(name: str, timing: Timing, base: Timing, **more: object) -> dict[str, object]:
+    """Of a table: what one took, over what another did."""
+    return {
+        "name": name,
+        "least_seconds": timing.min,
+        "median_seconds": timing.median,
+        "turns": timing.turns,
+        "ratio": timing.min / base.min,
+        "ratio_of_medians": timing.median / base.median,
+        **more,
+    }
+
+
 def _of_host(job: Job) -> float:
     begin = time.perf_counter()
     job()
