@@ -197,6 +197,12 @@ def main():
     hosts.make_hosts(most)
     before = json.loads((folder / "found.json").read_text()) if arguments.again else []
     took_before = {(each["link"], each["ranks"], each["layout"], each["model"]): each["took"] for each in before}
+
+    def took_of(words, count, link, out, name, layout):
+        if arguments.again:
+            return took_before.get((link, count, layout, name))
+        return run(words, count, link, out, MODELS[name]["steps"])
+
     found = []
     print(f"{'link':10}{'ranks':>6} {'layout':8}{'model':8}{'step':>9}{'said':>9}{'ratio':>7}{'exchange':>10}{'said':>9}{'MiB':>7}{'said':>7}{'ratio':>7}{'load':>6}")
     for link in arguments.links.split(","):
@@ -213,10 +219,8 @@ def main():
                 if said is None:
                     continue
                 shared = {"data": [], "moments": ["--set", "parallel.divide_moments=true"]}.get(layout, ["--set", f"parallel.{layout}={count}"])
-                took = took_before.get((link, count, layout, name))
-                if not arguments.again:
-                    took = run(["train", str(config), "--out", str(out), *shared], count, link, out, MODELS[name]["steps"])
-                elif took is None:
+                took = took_of(["train", str(config), "--out", str(out), *shared], count, link, out, name, layout)
+                if took is None:
                     continue
                 load = os.getloadavg()[0]
                 found.append({"link": link, "ranks": count, "layout": layout, "model": name, "said": said, "took": took, "load": load})

@@ -114,9 +114,7 @@ std::vector<at::Tensor> tokens_before(const CutRanks& ranks, const at::Tensor& o
 std::vector<at::Tensor> shares_of_heads(const CutRanks& ranks, const std::vector<at::Tensor>& own,
                                         const HeadsAndTokens& dims, const std::string& what) {
   if (ranks.group.count() == 1) return own;
-  std::size_t bytes = 0;
-  for (const at::Tensor& each : own) bytes += each.nbytes();
-  if (own.size() > 1 && !travel_together(static_cast<std::int64_t>(bytes))) {
+  if (own.size() > 1 && !travel_together(own)) {
     std::vector<at::Tensor> shares;  // one after the other, so that parts of one alone are held
     for (const at::Tensor& each : own) shares.push_back(share_of_heads(ranks, each, dims, what));
     return shares;

@@ -60,12 +60,6 @@ OneAtATime& one_at_a_time() {
   return all;
 }
 
-std::vector<std::int64_t> with_ranks(std::int64_t count, const at::Tensor& own) {
-  std::vector<std::int64_t> sizes{count};
-  sizes.insert(sizes.end(), own.sizes().begin(), own.sizes().end());
-  return sizes;
-}
-
 }  // namespace
 
 at::Tensor Exchange::result(const std::string& what) {
@@ -141,7 +135,7 @@ std::int64_t Group::parts_of_message(const at::Tensor& tensor, std::int64_t byte
 
 Exchange Group::gather(const at::Tensor& own, const std::string& what) const {
   const at::Tensor bytes = bytes_of(own);
-  Exchange exchange(this, with_ranks(count_, own), own.scalar_type());
+  Exchange exchange(this, with_ranks(count_, own.sizes()), own.scalar_type());
   for (const at::Tensor& part : bytes.chunk(parts_of_message(bytes, bytes.numel())))
     exchange.parts_.push_back({begin("_c10d_functional::all_gather_into_tensor", part, {count_}, what), part});
   return exchange;
@@ -175,6 +169,12 @@ Exchange Group::from_first(const at::Tensor& own, const std::string& what) const
   Exchange exchange(this, own.sizes().vec(), own.scalar_type());
   exchange.parts_.push_back({begin("_c10d_functional::broadcast", bytes, {std::int64_t{0}}, what), bytes});
   return exchange;
+}
+
+std::vector<std::int64_t> with_ranks(std::int64_t ranks, at::IntArrayRef own) {
+  std::vector<std::int64_t> sizes{ranks};
+  sizes.insert(sizes.end(), own.begin(), own.end());
+  return sizes;
 }
 
 at::Tensor sum_of_ranks(const at::Tensor& of_ranks) {

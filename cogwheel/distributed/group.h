@@ -91,6 +91,9 @@ class Group {
   Threads threads_ = Threads::one;
 };
 
+// Sizes of what `gather` gives for a tensor of such sizes.
+std::vector<std::int64_t> with_ranks(std::int64_t ranks, at::IntArrayRef own);
+
 // Σ over ranks of what they sent here, [ranks, …] as `exchange` gives it, in their order: the same bits each time.
 at::Tensor sum_of_ranks(const at::Tensor& of_ranks);
 

@@ -13,6 +13,8 @@ namespace cogwheel::distributed {
 // Whether tensors of so many bytes in all travel in one exchange. Of larger ones a second wait is little, and apart the
 // first can be used, and let go, before the rest has come.
 inline constexpr bool travel_together(std::int64_t bytes) { return bytes <= largest_message; }
+// Of one type only.
+bool travel_together(const std::vector<at::Tensor>& tensors);
 
 class JointExchange {
  public:
@@ -25,6 +27,10 @@ class JointExchange {
   at::Tensor next(const std::string& what);
 
  private:
+  // Begins one exchange of all, as tensors [rows, numbers], or one of each.
+  template <class Begin>
+  static JointExchange begun(const std::vector<at::Tensor>& tensors, std::int64_t rows, const Begin& begin);
+
   std::vector<Exchange> exchanges_;               // of each tensor, or one
   std::vector<std::vector<std::int64_t>> sizes_;  // of each result, where they travel together
   at::Tensor together_;                           // [ranks, numbers of all]

@@ -45,6 +45,14 @@ double seconds_around_ring(double sent, const Spread& spread, const Network& net
   return std::max(within, between);
 }
 
+// What messages wait for comes on top.
+double seconds_of_exchange(double sent, const RankGroup& group, const Network& network,
+                           double (Link::*waits)(std::int64_t ranks) const) {
+  if (group.ranks == 1) return 0;
+  const Spread spread = spread_of(group, network);
+  return seconds_around_ring(sent, spread, network) + (link_of(spread, network).*waits)(group.ranks);
+}
+
 constexpr double bytes_of_number = sizeof(float);  // activations and gradients, whatever training.precision is
 
 // Blocks whose activations are all kept, and those of which only the input is.
@@ -336,22 +344,14 @@ double seconds_of_all_reduce(double bytes, const RankGroup& group, const Network
 }
 
 double seconds_of_gather(double bytes, const RankGroup& group, const Network& network) {
-  if (group.ranks == 1) return 0;
-  const Spread spread = spread_of(group, network);
-  return seconds_around_ring(bytes, spread, network) + link_of(spread, network).around_ring(group.ranks);
+  return seconds_of_exchange(bytes, group, network, &Link::around_ring);
 }
 
 double seconds_of_all_to_all(double bytes, const RankGroup& group, const Network& network) {
-  if (group.ranks == 1) return 0;
-  const Spread spread = spread_of(group, network);
-  return seconds_around_ring(bytes, spread, network) + link_of(spread, network).all_to_all(group.ranks);
+  return seconds_of_exchange(bytes, group, network, &Link::all_to_all);
 }
 
-std::int64_t LayoutCost::bytes() const {
-  std::int64_t sum = 0;
-  for (const MemoryPart& each : memory) sum += each.bytes;
-  return sum;
-}
+std::int64_t LayoutCost::bytes() const { return bytes_of_parts(memory); }
 
 LayoutCost layout_cost(const Layout& layout, const StepFacts& facts, const Network& network) {
   const double slices = real(facts.slices) / real(layout.data),

@@ -125,13 +125,13 @@ std::vector<PassMoment> pass_moments(const RunConfig& config, const Task& task, 
   return pass;
 }
 
+}  // namespace
+
 std::int64_t bytes_of_parts(const std::vector<MemoryPart>& parts) {
   std::int64_t sum = 0;
   for (const MemoryPart& part : parts) sum += part.bytes;
   return sum;
 }
-
-}  // namespace
 
 std::int64_t StepMemory::bytes() const { return bytes_of_parts(parts); }
 

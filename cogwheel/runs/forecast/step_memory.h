@@ -14,6 +14,7 @@ struct MemoryPart {
   std::string name, reason;
   std::int64_t bytes = 0;
 };
+std::int64_t bytes_of_parts(const std::vector<MemoryPart>& parts);
 
 // The most that is alive of a slice while its backward pass has made so many bytes of gradients, those not among it.
 struct PassMoment {
