@@ -3,8 +3,8 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 
+#include "cogwheel/nn/blocks/transformer_block.h"
 #include "cogwheel/nn/rotary.h"
-#include "cogwheel/nn/transformer_block.h"
 
 namespace cogwheel::bindings {
 
@@ -19,7 +19,7 @@ namespace cogwheel::bindings {
 // Throws UsageError for options that the layer refuses.
 nlohmann::ordered_json description_of(const nn::AttentionLayerOptions& options);
 
-// The options by name, what the recipe says (nn/recurrent_recipe.h), `reads_query` and `reads_key` of the law,
+// The options by name, what the recipe says (nn/mixers/recurrent_recipe.h), `reads_query` and `reads_key` of the law,
 // `number`, the name of a number that the law asks for, or null, and `gates`, each with its map, the sizes of its
 // tensor and how it is made.
 nlohmann::ordered_json description_of(const nn::RecurrentLayerOptions& options);

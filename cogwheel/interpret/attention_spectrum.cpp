@@ -8,7 +8,7 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/shape_text.h"
-#include "cogwheel/nn/attention_layer.h"
+#include "cogwheel/nn/mixers/attention_layer.h"
 #include "cogwheel/nn/rotary.h"
 #include "cogwheel/tasks/language/language_model.h"
 

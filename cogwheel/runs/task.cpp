@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/nn/transformer_block.h"
+#include "cogwheel/nn/blocks/transformer_block.h"
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/runs/batch.h"
 #include "cogwheel/runs/model_entry.h"

@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "cogwheel/core/range.h"
-#include "cogwheel/nn/mechanism_text.h"
+#include "cogwheel/nn/options/mechanism_text.h"
 #include "cogwheel/runs/configuration/config_field.h"
 
 namespace cogwheel::runs {

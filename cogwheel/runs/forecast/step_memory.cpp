@@ -14,8 +14,8 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/process/memory.h"
+#include "cogwheel/nn/blocks/recomputed_blocks.h"
 #include "cogwheel/nn/ranks/divided_parameter.h"
-#include "cogwheel/nn/recomputed_blocks.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/pages/html.h"

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "cogwheel/nn/transformer_block.h"
+#include "cogwheel/nn/blocks/transformer_block.h"
 #include "cogwheel/nn/weights/linear.h"
 
 namespace cogwheel::runs {

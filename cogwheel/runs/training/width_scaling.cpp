@@ -11,8 +11,8 @@
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/attention/mechanisms/layer_pattern.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/nn/attention_layer.h"
-#include "cogwheel/nn/transformer_block.h"
+#include "cogwheel/nn/blocks/transformer_block.h"
+#include "cogwheel/nn/mixers/attention_layer.h"
 #include "cogwheel/nn/weights/linear.h"
 #include "cogwheel/runs/model_entry.h"
 

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "cogwheel/nn/transformer_block.h"
+#include "cogwheel/nn/blocks/transformer_block.h"
 #include "cogwheel/tasks/encoders/encoder_options.h"
 #include "cogwheel/tasks/encoders/sentence_classifier.h"
 

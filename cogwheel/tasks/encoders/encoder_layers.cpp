@@ -8,7 +8,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/nearest_names.h"
-#include "cogwheel/nn/layer_mechanisms.h"
+#include "cogwheel/nn/options/layer_mechanisms.h"
 #include "cogwheel/runs/configuration/model_options.h"
 #include "cogwheel/tasks/encoders/encoder_stack.h"
 

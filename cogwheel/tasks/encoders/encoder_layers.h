@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "cogwheel/nn/mechanism_text.h"
+#include "cogwheel/nn/options/mechanism_text.h"
 #include "cogwheel/runs/configuration/config_field.h"
 
 namespace cogwheel::tasks::encoders {

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/nn/layer_mechanisms.h"
-#include "cogwheel/nn/transformer_block.h"
+#include "cogwheel/nn/blocks/transformer_block.h"
+#include "cogwheel/nn/options/layer_mechanisms.h"
 #include "cogwheel/tasks/encoders/encoder_layers.h"
 
 namespace cogwheel::tasks::encoders {

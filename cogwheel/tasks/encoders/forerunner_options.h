@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cogwheel/attention/mechanisms/alignment.h"
-#include "cogwheel/nn/mechanism_text.h"
+#include "cogwheel/nn/options/mechanism_text.h"
 #include "cogwheel/runs/configuration/model_options.h"
 
 namespace cogwheel::tasks::encoders {

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cogwheel/nn/transformer_block.h"
+#include "cogwheel/nn/blocks/transformer_block.h"
 #include "cogwheel/tasks/images/u_vit_options.h"
 
 namespace cogwheel::tasks::images {

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cogwheel/nn/transformer_block.h"
+#include "cogwheel/nn/blocks/transformer_block.h"
 #include "cogwheel/tasks/images/vision_transformer_options.h"
 
 namespace cogwheel::tasks::images {

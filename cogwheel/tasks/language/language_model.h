@@ -12,7 +12,7 @@
 
 #include "cogwheel/core/token.h"
 #include "cogwheel/nn/attention_maps.h"
-#include "cogwheel/nn/transformer_block.h"
+#include "cogwheel/nn/blocks/transformer_block.h"
 #include "cogwheel/nn/weights/number_type.h"
 #include "cogwheel/tasks/language/language_model_options.h"
 

@@ -6,8 +6,8 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
-#include "cogwheel/nn/feed_forward.h"
-#include "cogwheel/nn/layer_mechanisms.h"
+#include "cogwheel/nn/blocks/feed_forward.h"
+#include "cogwheel/nn/options/layer_mechanisms.h"
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/tasks/language/language_model.h"
 #include "cogwheel/tasks/language/language_model_form.h"

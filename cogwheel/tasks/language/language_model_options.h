@@ -8,7 +8,7 @@
 
 #include "cogwheel/attention/mechanisms/law_options.h"
 #include "cogwheel/core/range.h"
-#include "cogwheel/nn/mechanism_text.h"
+#include "cogwheel/nn/options/mechanism_text.h"
 #include "cogwheel/nn/options/norm_kind.h"
 #include "cogwheel/nn/options/rotary_options.h"
 #include "cogwheel/runs/configuration/model_options.h"

@@ -9,7 +9,7 @@
 #include "cogwheel/attention/mechanisms/layer_pattern.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/nn/attention_maps.h"
-#include "cogwheel/nn/causal_convolution.h"
+#include "cogwheel/nn/mixers/causal_convolution.h"
 #include "cogwheel/nn/model_holder.h"
 #include "cogwheel/runs/task_options.h"
 #include "cogwheel/tasks/language/generator.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "cogwheel/core/range.h"
-#include "cogwheel/nn/mechanism_text.h"
+#include "cogwheel/nn/options/mechanism_text.h"
 #include "cogwheel/runs/configuration/model_options.h"
 
 namespace cogwheel::tasks::translation {

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/nn/transformer_block.h"
+#include "cogwheel/nn/blocks/transformer_block.h"
 #include "cogwheel/tasks/translation/transformer_options.h"
 #include "cogwheel/tasks/translation/translator.h"
 

@@ -7,8 +7,8 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/range.h"
 #include "cogwheel/core/wording/nearest_names.h"
-#include "cogwheel/nn/feed_forward.h"
-#include "cogwheel/nn/layer_mechanisms.h"
+#include "cogwheel/nn/blocks/feed_forward.h"
+#include "cogwheel/nn/options/layer_mechanisms.h"
 #include "cogwheel/tasks/translation/transformer.h"
 
 namespace cogwheel::tasks::translation {

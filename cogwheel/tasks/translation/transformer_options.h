@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "cogwheel/nn/mechanism_text.h"
+#include "cogwheel/nn/options/mechanism_text.h"
 #include "cogwheel/nn/options/rotary_options.h"
 #include "cogwheel/runs/configuration/model_options.h"
 

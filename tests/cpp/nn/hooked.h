@@ -2,8 +2,8 @@
 #pragma once
 #include <vector>
 
-#include "cogwheel/nn/attention_layer.h"
 #include "cogwheel/nn/hooks/head_observer.h"
+#include "cogwheel/nn/mixers/attention_layer.h"
 
 namespace cogwheel::nn {
 

@@ -7,8 +7,8 @@
 
 #include <optional>
 
-#include "cogwheel/nn/attention_layer.h"
-#include "cogwheel/nn/feed_forward.h"
+#include "cogwheel/nn/blocks/feed_forward.h"
+#include "cogwheel/nn/mixers/attention_layer.h"
 #include "cogwheel/nn/norm.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/ops/layers/dropout.h"

@@ -11,7 +11,7 @@
 #include "cogwheel/attention/mechanisms/recurrent_contract.h"
 #include "cogwheel/attention/mechanisms/recurrent_law_check.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/nn/recurrent_layer.h"
+#include "cogwheel/nn/mixers/recurrent_layer.h"
 #include "cogwheel/ops/numerics_card.h"
 
 namespace cogwheel::nn::own_law_test {

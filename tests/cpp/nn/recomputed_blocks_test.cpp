@@ -1,5 +1,5 @@
 // Blocks whose activations are made again give the bits of those that keep them.
-#include "cogwheel/nn/recomputed_blocks.h"
+#include "cogwheel/nn/blocks/recomputed_blocks.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "cogwheel/nn/transformer_block.h"
+#include "cogwheel/nn/blocks/transformer_block.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 
 namespace cogwheel::nn::recomputed_blocks_test {

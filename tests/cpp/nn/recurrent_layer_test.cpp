@@ -1,5 +1,5 @@
 // Layers with a state: the same numbers token by token as at once, and their formulas written out.
-#include "cogwheel/nn/recurrent_layer.h"
+#include "cogwheel/nn/mixers/recurrent_layer.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -1,5 +1,5 @@
 // The block against its formulas, with the layers that it contains as parts.
-#include "cogwheel/nn/transformer_block.h"
+#include "cogwheel/nn/blocks/transformer_block.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -9,7 +9,7 @@
 #include <functional>
 
 #include "cogwheel/core/error.h"
-#include "cogwheel/nn/attention_layer.h"
+#include "cogwheel/nn/mixers/attention_layer.h"
 #include "cogwheel/research/labs/drawn_tensor.h"
 #include "cogwheel/research/labs/lab.h"
 #include "cogwheel/research/labs/one_thread.h"

@@ -9,8 +9,8 @@
 
 #include "cogwheel/attention/mechanisms/added_law.h"
 #include "cogwheel/attention/mechanisms/recurrent_contract.h"
-#include "cogwheel/nn/recurrent_layer.h"
-#include "cogwheel/nn/transformer_block.h"
+#include "cogwheel/nn/blocks/transformer_block.h"
+#include "cogwheel/nn/mixers/recurrent_layer.h"
 #include "cogwheel/runs/configuration/config_record.h"
 #include "cogwheel/runs/configuration/run_config.h"
 #include "cogwheel/tasks/language/language_model.h"

@@ -2,7 +2,7 @@
 
 #include <torch/types.h>
 
-#include "cogwheel/nn/layer_mechanisms.h"
+#include "cogwheel/nn/options/layer_mechanisms.h"
 #include "cogwheel/runs/named_pass.h"
 
 namespace cogwheel::tasks::averages {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "cogwheel/nn/mechanism_text.h"
+#include "cogwheel/nn/options/mechanism_text.h"
 
 namespace cogwheel::nn {
 

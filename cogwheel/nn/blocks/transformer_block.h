@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "cogwheel/nn/attention_layer.h"
-#include "cogwheel/nn/feed_forward.h"
+#include "cogwheel/nn/blocks/feed_forward.h"
+#include "cogwheel/nn/mixers/attention_layer.h"
+#include "cogwheel/nn/mixers/recurrent_layer.h"
 #include "cogwheel/nn/norm.h"
-#include "cogwheel/nn/recurrent_layer.h"
 #include "cogwheel/nn/token_mixer.h"
 
 namespace cogwheel::nn {

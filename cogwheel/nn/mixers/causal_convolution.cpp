@@ -1,4 +1,4 @@
-#include "cogwheel/nn/causal_convolution.h"
+#include "cogwheel/nn/mixers/causal_convolution.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>

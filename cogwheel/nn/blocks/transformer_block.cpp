@@ -1,4 +1,4 @@
-#include "cogwheel/nn/transformer_block.h"
+#include "cogwheel/nn/blocks/transformer_block.h"
 
 #include <torch/types.h>
 
@@ -8,8 +8,8 @@
 
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/shape_text.h"
+#include "cogwheel/nn/blocks/recomputed_blocks.h"
 #include "cogwheel/nn/ranks/awaited_weights.h"
-#include "cogwheel/nn/recomputed_blocks.h"
 #include "cogwheel/nn/weights/derivative_path.h"
 
 namespace cogwheel::nn {

@@ -1,4 +1,4 @@
-#include "cogwheel/nn/recurrent_layer.h"
+#include "cogwheel/nn/mixers/recurrent_layer.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -9,17 +9,16 @@
 #include <tuple>
 #include <utility>
 
-#include "cogwheel/attention/kernels/pairwise/row_statistics.h"
 #include "cogwheel/attention/mechanisms/catalogue.h"
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/shape_text.h"
 #include "cogwheel/nn/head_width.h"
+#include "cogwheel/nn/mixers/law_parameters.h"
 #include "cogwheel/nn/packed_sequences.h"
 #include "cogwheel/nn/ranks/shared_pass.h"
 #include "cogwheel/nn/weights/derivative_path.h"
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/nn/weights/to_device.h"
-#include "cogwheel/ops/pairwise/statistics_of_weights.h"
 #include "cogwheel/ops/recurrent/recurrent_checks.h"
 #include "cogwheel/ops/support/checks.h"
 
@@ -40,13 +39,6 @@ at::Tensor heads_of(const at::Tensor& x, std::int64_t heads) {
 
 at::Tensor of_length_one(const at::Tensor& x) { return x * (x.square().sum(-1, true) + 1e-6).rsqrt(); }
 
-std::optional<at::Tensor> given(const at::Tensor& x) { return x.defined() ? std::optional(x) : std::nullopt; }
-
-const RecurrentParameter& parameter_of(const RecurrentLaw& law, const std::string& name) {
-  return *std::find_if(law.parameters.begin(), law.parameters.end(),
-                       [&](const RecurrentParameter& each) { return each.name == name; });
-}
-
 // The log of what the tokens up to each have written, after the total of earlier ones, which may be undefined, or from
 // the first token of their sequence on: phi [B, H, N, slots] → alike.
 at::Tensor totals(const at::Tensor& phi, const at::Tensor& earlier, const at::Tensor& cu_seqlens) {
@@ -59,43 +51,9 @@ at::Tensor totals(const at::Tensor& phi, const at::Tensor& earlier, const at::Te
   return at::cat(sequences, 2);
 }
 
-// [1, H, n, n] each → [1, H, N, N], 0 beside them.
-at::Tensor along_diagonal(const std::vector<at::Tensor>& blocks) {
-  std::int64_t tokens = 0;
-  for (const at::Tensor& block : blocks) tokens += block.size(-1);
-  std::vector<at::Tensor> rows;
-  std::int64_t before = 0;
-  for (const at::Tensor& block : blocks) {
-    const std::int64_t own = block.size(-1);
-    rows.push_back(at::constant_pad_nd(block, {before, tokens - before - own}));
-    before += own;
-  }
-  return at::cat(rows, 2);
-}
-
 // Undefined where there are none.
 std::vector<at::Tensor> stretches_of_places(const SharedTexts& texts, const at::Tensor& places, std::size_t count) {
   return places.defined() ? texts.stretches(places, 0) : std::vector<at::Tensor>(count);
-}
-
-// Where a gate is what the operator refuses, or cannot go on from.
-at::Tensor refused_in(const at::Tensor& gate, Values values) {
-  switch (values) {
-    case Values::at_most_0:
-      return gate.le(0).logical_not();
-    case Values::above_0_to_1:
-      return gate.gt(0).logical_and(gate.le(1)).logical_not();
-    case Values::from_0_to_2:
-      return gate.ge(0).logical_and(gate.le(2)).logical_not();
-    case Values::at_least_0:
-      return gate.ge(0).logical_and(gate.isfinite()).logical_not();
-    case Values::below_0:
-      return gate.lt(0).logical_and(gate.isfinite()).logical_not();
-    case Values::number:
-      return gate.isfinite().logical_not();
-    default:
-      return gate.isnan();
-  }
 }
 
 }  // namespace
@@ -126,21 +84,20 @@ RecurrentLayerImpl::RecurrentLayerImpl(const RecurrentLayerOptions& options)
     convolution_ = register_module(
         "convolution", CausalConvolution(recipe_.inner ? values : values + (law_.has_key + law_.has_query) * keys));
   for (const GateRecipe& gate : gates_of(law_, recipe_, options.plain)) {
-    const auto parameter = std::find_if(law_.parameters.begin(), law_.parameters.end(),
-                                        [&](const auto& each) { return each.name == gate.parameter; });
     const bool doubled = std::any_of(law_.options.begin(), law_.options.end(), [&](const LawOption& option) {
       return option.parameter == gate.parameter && options.law_options.on(option.name);
     });
     gate_names_.emplace_back(gate.parameter);
-    gates_.push_back(register_module(gate_names_.back(), RecurrentGate(RecurrentGateOptions{.recipe = gate,
-                                                                                            .parameter = *parameter,
-                                                                                            .inputs = read,
-                                                                                            .heads = options.heads,
-                                                                                            .key_width = head_dim_,
-                                                                                            .value_width = value_dim_,
-                                                                                            .layer = options.layer,
-                                                                                            .layers = options.layers,
-                                                                                            .doubled = doubled})));
+    gates_.push_back(register_module(gate_names_.back(),
+                                     RecurrentGate(RecurrentGateOptions{.recipe = gate,
+                                                                        .parameter = parameter_of(law_, gate.parameter),
+                                                                        .inputs = read,
+                                                                        .heads = options.heads,
+                                                                        .key_width = head_dim_,
+                                                                        .value_width = value_dim_,
+                                                                        .layer = options.layer,
+                                                                        .layers = options.layers,
+                                                                        .doubled = doubled})));
   }
   if (recipe_.token_shift)
     shift_ =
@@ -288,7 +245,7 @@ at::Tensor RecurrentLayerImpl::walk(const Heads& heads, const Before& before, st
   if (before.cu_seqlens.defined()) options.cu_seqlens = to_device(before.cu_seqlens, heads.value.device());
   const auto walked = [&] {
     at::Tensor output;
-    const auto query = given(heads.query), key = given(heads.key);
+    const auto query = heads.given_query(), key = heads.given_key();
     std::tie(output, after) = before.texts != nullptr
                                   ? before.texts->recurrent(query, key, heads.value, law_.name, options)
                                   : ops::recurrent(query, key, heads.value, law_.name, options);
@@ -298,22 +255,17 @@ at::Tensor RecurrentLayerImpl::walk(const Heads& heads, const Before& before, st
   // run whose weights diverge has a loss to record, NaN. The tokens before such a gate are as without it, as they are
   // where a key or a value is NaN.
   if (before.texts != nullptr) {  // one rank must not refuse what others wait for
-    const at::Tensor lost = without_refused(options.parameters), output = walked();
+    const at::Tensor lost = without_refused(law_, options.parameters), output = walked();
     return lost.defined() ? output.masked_fill(lost.unsqueeze(-1), nan) : output;
   }
   try {
     return walked();
   } catch (const c10::ValueError&) {
-    const bool of_all_tokens = std::any_of(options.parameters.begin(), options.parameters.end(), [&](const auto& each) {
-      const RecurrentParameter& parameter = parameter_of(law_, each.first);
-      return parameter.axes.find('N') == std::string_view::npos &&
-             refused_in(each.second, parameter.values).any().template item<bool>();
-    });
-    if (of_all_tokens) {
+    if (refuses_whole(law_, options.parameters)) {
       after = before.carried.law;
       return at::full_like(heads.value, nan);
     }
-    at::Tensor lost = without_refused(options.parameters);
+    at::Tensor lost = without_refused(law_, options.parameters);
     if (!lost.defined()) throw;
     const at::Tensor output = walked();
     lost = lost.cumsum(2).gt(0);
@@ -323,110 +275,6 @@ at::Tensor RecurrentLayerImpl::walk(const Heads& heads, const Before& before, st
       after[i] = after[i].masked_fill(after[i].dim() == 4 ? at_last.unsqueeze(-1) : at_last, nan);
     return output.masked_fill(lost.unsqueeze(-1), nan);
   }
-}
-
-at::Tensor RecurrentLayerImpl::without_refused(ops::MechanismParameters& parameters) const {
-  at::Tensor lost;
-  for (auto& [name, gate] : parameters) {
-    const RecurrentParameter& parameter = parameter_of(law_, name);
-    if (parameter.axes.find('N') == std::string_view::npos) continue;
-    const at::Tensor refused = refused_in(gate, parameter.values);
-    if (!refused.any().item<bool>()) continue;
-    const at::Tensor here = refused.dim() == 4 ? refused.any(3) : refused;
-    lost = lost.defined() ? lost.logical_or(here) : here;
-    gate = gate.masked_fill(refused, 0);  // a value that gates of tokens may have
-  }
-  return lost;
-}
-
-// Of a law whose columns decay apart, which have weights of their own, their mean.
-at::Tensor RecurrentLayerImpl::weights(const Heads& heads) const {
-  const ops::RecurrentOptions options = operator_options(heads);
-  const std::int64_t tokens = heads.value.size(2);
-  if (!law_.has_query) {  // the same for every entry: what a token leaves at those after it
-    const at::Tensor units = at::eye(tokens, heads.value.options()).view({tokens, 1, tokens, 1});
-    const at::Tensor left = std::get<0>(
-        ops::recurrent({}, {}, units.expand({tokens, options_.heads, tokens, value_dim_}), law_.name, options));
-    return left.mean(-1).permute({1, 2, 0}).expand({heads.value.size(0), options_.heads, tokens, tokens});
-  }
-  const bool apart = std::any_of(law_.parameters.begin(), law_.parameters.end(),
-                                 [](const RecurrentParameter& parameter) { return parameter.axes == "BHNV"; });
-  if (!apart) return ops::recurrent_weights(heads.query, given(heads.key), law_.name, options);
-  // Entry by entry, for they are many.
-  std::vector<at::Tensor> entries;
-  for (std::int64_t entry = 0; entry < heads.query.size(0); ++entry) {
-    ops::RecurrentOptions of_entry = options;
-    for (auto& [name, tensor] : of_entry.parameters)
-      if (tensor.dim() == 4) tensor = tensor.narrow(0, entry, 1);  // others are of all entries
-    const at::Tensor key = heads.key.defined() ? heads.key.narrow(0, entry, 1) : at::Tensor();
-    const at::Tensor weights = ops::recurrent_weights(heads.query.narrow(0, entry, 1), given(key), law_.name, of_entry);
-    entries.push_back(weights.dim() == 5 ? weights.mean(2) : weights);  // the parameter may be one that is not made
-  }
-  return at::cat(entries);
-}
-
-// Of packed sequences the heads of each, without those that are empty.
-std::vector<RecurrentLayerImpl::Heads> RecurrentLayerImpl::sequences_of(
-    const Heads& heads, const std::optional<at::Tensor>& cu_seqlens) const {
-  if (!cu_seqlens) return {heads};
-  std::vector<Heads> sequences;
-  const at::Tensor ends = cu_seqlens->to(at::kCPU, at::kLong).contiguous();
-  const auto* const end = ends.const_data_ptr<std::int64_t>();
-  for (std::int64_t sequence = 0; sequence + 1 < ends.numel(); ++sequence) {
-    const std::int64_t first = end[sequence], tokens = end[sequence + 1] - first;
-    if (tokens == 0) continue;
-    const auto part = [&](const at::Tensor& of_all) {
-      return of_all.defined() ? of_all.narrow(2, first, tokens) : of_all;
-    };
-    Heads of_one = heads;
-    of_one.query = part(heads.query), of_one.key = part(heads.key), of_one.value = part(heads.value);
-    for (auto& [name, tensor] : of_one.parameters)
-      if (parameter_of(law_, name).axes.find('N') != std::string_view::npos) tensor = part(tensor);
-    sequences.push_back(std::move(of_one));
-  }
-  return sequences;
-}
-
-at::Tensor RecurrentLayerImpl::weights_or_nan(const Heads& heads) const {
-  try {
-    return weights(heads);
-  } catch (const c10::ValueError&) {  // as in walk
-    if (std::none_of(heads.parameters.begin(), heads.parameters.end(), [&](const auto& each) {
-          return refused_in(each.second, parameter_of(law_, each.first).values).any().template item<bool>();
-        }))
-      throw;
-    const at::Tensor& value = heads.value;
-    return at::full({value.size(0), options_.heads, value.size(2), value.size(2)}, nan, value.options());
-  }
-}
-
-// The output, where it and not only the weights or their statistics are wanted: weights that were replaced meet the
-// values.
-at::Tensor RecurrentLayerImpl::observed(const Heads& heads, const at::Tensor& output,
-                                        const ForwardContext& context) const {
-  const bool weights_wanted = context.wants(HookPlace::pattern), rows_wanted = context.wants(HookPlace::row_statistics);
-  if (!weights_wanted && !rows_wanted) return output;
-  if (context.layer_state != nullptr && context.layer_state->longest() > heads.value.size(2))
-    throw UsageError(expected_got("attn.hook_pattern of " + options_.mechanism, "a pass from the first token",
-                                  "a state, which has not kept the keys"));
-  const std::vector<Heads> sequences = sequences_of(heads, context.cu_seqlens);
-  std::vector<at::Tensor> weights, statistics;
-  for (const Heads& sequence : sequences) {
-    weights.push_back(weights_or_nan(sequence));
-    if (!rows_wanted) continue;
-    const at::Tensor wide = weights.back().to(ops::computed_type(weights.back()));
-    statistics.push_back(
-        ops::statistics_of_weights(wide, ops::keys_seen(wide.size(-1), wide.size(-1), true, {}, wide)));
-  }
-  if (rows_wanted)
-    context.hooked(HookPlace::row_statistics, at::cat(statistics, -1).narrow(0, 0, RowStatistics<double>::argmax_at));
-  const at::Tensor made = weights.size() == 1 ? weights.front() : along_diagonal(weights);
-  if (!weights_wanted) return output;
-  const at::Tensor pattern = context.hooked(HookPlace::pattern, made).tril();
-  if (context.changed(HookPlace::pattern, made, pattern)) return pattern.matmul(heads.value);
-  // Where a gate has diverged there is nothing to differentiate for.
-  if (!has_derivatives(pattern) || made.isnan().any().item<bool>()) return output;
-  return output + (pattern - made).matmul(heads.value);
 }
 
 at::Tensor RecurrentLayerImpl::combine(at::Tensor by_token, const Heads& heads, const Inputs& inputs,

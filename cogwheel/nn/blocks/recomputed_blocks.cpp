@@ -1,4 +1,4 @@
-#include "cogwheel/nn/recomputed_blocks.h"
+#include "cogwheel/nn/blocks/recomputed_blocks.h"
 
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/types.h>
@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "cogwheel/nn/transformer_block.h"
+#include "cogwheel/nn/blocks/transformer_block.h"
 #include "cogwheel/nn/weights/matrix_product.h"
 #include "cogwheel/ops/support/recorded_node.h"
 

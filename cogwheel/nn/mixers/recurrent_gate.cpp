@@ -1,4 +1,4 @@
-#include "cogwheel/nn/recurrent_gate.h"
+#include "cogwheel/nn/mixers/recurrent_gate.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>

@@ -1,4 +1,4 @@
-#include "cogwheel/nn/token_shift.h"
+#include "cogwheel/nn/mixers/token_shift.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>

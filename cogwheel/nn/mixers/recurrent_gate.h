@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "cogwheel/nn/recurrent_recipe.h"
+#include "cogwheel/nn/mixers/recurrent_recipe.h"
 #include "cogwheel/nn/weights/linear.h"
 
 namespace cogwheel::nn {

@@ -1,4 +1,4 @@
-#include "cogwheel/nn/observed_weights.h"
+#include "cogwheel/nn/mixers/observed_weights.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>

@@ -1,4 +1,4 @@
-#include "cogwheel/nn/layer_mechanisms.h"
+#include "cogwheel/nn/options/layer_mechanisms.h"
 
 #include <algorithm>
 #include <limits>

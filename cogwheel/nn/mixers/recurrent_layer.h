@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "cogwheel/attention/mechanisms/law_options.h"
-#include "cogwheel/nn/causal_convolution.h"
+#include "cogwheel/nn/mixers/causal_convolution.h"
+#include "cogwheel/nn/mixers/recurrent_gate.h"
+#include "cogwheel/nn/mixers/recurrent_recipe.h"
+#include "cogwheel/nn/mixers/token_shift.h"
 #include "cogwheel/nn/norm.h"
-#include "cogwheel/nn/recurrent_gate.h"
-#include "cogwheel/nn/recurrent_recipe.h"
 #include "cogwheel/nn/states/recurrent_state.h"
 #include "cogwheel/nn/token_mixer.h"
-#include "cogwheel/nn/token_shift.h"
 #include "cogwheel/nn/weights/linear.h"
 #include "cogwheel/ops/recurrent/recurrent.h"
 
@@ -83,6 +83,10 @@ class RecurrentLayerImpl : public TokenMixer {
     at::Tensor query, key, value;  // [B, H, N, D], [B, H, N, Dv]; query and key undefined where the law has its own
     at::Tensor skipped;            // [B, N, H Dv], what `skip` multiplies
     ops::MechanismParameters parameters;
+
+    // As the operator takes them.
+    std::optional<at::Tensor> given_query() const { return query.defined() ? std::optional(query) : std::nullopt; }
+    std::optional<at::Tensor> given_key() const { return key.defined() ? std::optional(key) : std::nullopt; }
   };
   // Of the tokens of a rank, stretch by stretch.
   at::Tensor convolved(const at::Tensor& x, const Before& before);
@@ -93,9 +97,6 @@ class RecurrentLayerImpl : public TokenMixer {
   ops::RecurrentOptions operator_options(const Heads& heads) const;
   // → [B, H, N, Dv], and the state of the law.
   at::Tensor walk(const Heads& heads, const Before& before, std::vector<at::Tensor>& after) const;
-  // Gates that the operator refuses become ones that it takes: the tokens where they were [B, H, N], undefined for
-  // none.
-  at::Tensor without_refused(ops::MechanismParameters& parameters) const;
   std::vector<Heads> sequences_of(const Heads& heads, const std::optional<at::Tensor>& cu_seqlens) const;
   at::Tensor weights(const Heads& heads) const;         // → [B, H, N, N]
   at::Tensor weights_or_nan(const Heads& heads) const;  // alike, NaN where a gate has diverged

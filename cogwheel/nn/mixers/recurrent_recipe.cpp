@@ -1,4 +1,4 @@
-#include "cogwheel/nn/recurrent_recipe.h"
+#include "cogwheel/nn/mixers/recurrent_recipe.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "cogwheel/nn/feed_forward.h"
+#include "cogwheel/nn/blocks/feed_forward.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>

@@ -1,63 +1,29 @@
-#include "cogwheel/nn/attention_layer.h"
+#include "cogwheel/nn/mixers/attention_layer.h"
 
-#include <c10/core/InferenceMode.h>
 #include <torch/types.h>
-#include <torch/utils.h>
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
 #include <numeric>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "cogwheel/attention/kernels/pairwise/row_statistics.h"
-#include "cogwheel/attention/mechanisms/forms/differential.h"
 #include "cogwheel/core/error.h"
-#include "cogwheel/core/range.h"
-#include "cogwheel/core/wording/nearest_names.h"
-#include "cogwheel/nn/head_width.h"
-#include "cogwheel/nn/observed_weights.h"
+#include "cogwheel/nn/mixers/observed_weights.h"
 #include "cogwheel/nn/ranks/divided_linear.h"
 #include "cogwheel/nn/residual_norm.h"
 #include "cogwheel/nn/states/key_value_state.h"
 #include "cogwheel/nn/states/memory_state.h"
 #include "cogwheel/nn/weights/derivative_path.h"
 #include "cogwheel/nn/weights/matrix_product.h"
-#include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/nn/weights/to_device.h"
 #include "cogwheel/ops/pairwise/elementwise/dropout_factors.h"
-#include "cogwheel/ops/pairwise/parameters.h"
-#include "cogwheel/ops/pairwise/scores.h"
 
 namespace cogwheel::nn {
 namespace {
 
-bool is_difference(const Mechanism& mechanism) { return mechanism.sub_heads() == 2; }
-
 // [B, N, heads · head_dim] → [B, N, heads, head_dim], a view.
 at::Tensor split_heads(const at::Tensor& x, std::int64_t heads) { return x.unflatten(-1, {heads, x.size(-1) / heads}); }
-
-// Columns of the projection of keys and values.
-std::int64_t shared_width(const AttentionLayerOptions& options) {
-  return options.used_head_dim() * options.used_key_value_heads();
-}
-
-// Of all queries, and of what the output projection reads.
-std::int64_t inner_width(const AttentionLayerOptions& options) { return options.used_head_dim() * options.heads; }
-
-// Columns of the first projection: queries, keys where they are not tied, values.
-std::vector<std::int64_t> projected_widths(const AttentionLayerOptions& options, const Mechanism& mechanism) {
-  const std::int64_t inner = inner_width(options), shared = shared_width(options);
-  if (options.memory) return {inner};
-  if (mechanism.ties_keys) return {inner, shared};
-  return {inner, shared, shared};
-}
-
-std::string projection_name(const AttentionLayerOptions& options, const Mechanism& mechanism) {
-  return options.memory ? "query" : mechanism.ties_keys ? "query_value" : "query_key_value";
-}
 
 // Each head by itself, [..., width], in the type of the gain, or bfloat16 where products are.
 at::Tensor normed_heads(const at::Tensor& heads, const at::Tensor& gain, double epsilon) {
@@ -65,115 +31,7 @@ at::Tensor normed_heads(const at::Tensor& heads, const at::Tensor& gain, double 
       .normed;
 }
 
-std::int64_t total(const std::vector<std::int64_t>& widths) {
-  return std::accumulate(widths.begin(), widths.end(), std::int64_t{0});
-}
-
 }  // namespace
-
-void check(const AttentionLayerOptions& options) {
-  const Mechanism& mechanism = find_mechanism(options.mechanism);
-  if (mechanism.recurrent() != nullptr)
-    throw UsageError(expected_got("mechanism of an attention layer", "one without a state", options.mechanism));
-  checked_head_width(options.width, options.heads, options.head_dim);
-  if (options.heads % mechanism.sub_heads() != 0)
-    throw UsageError(expected_got("heads", "an even number for " + options.mechanism, std::to_string(options.heads)));
-  if (options.first_lambda_depth != 0 && options.first_lambda_depth != 1)
-    throw UsageError(expected_got("first_lambda_depth", "0 or 1", std::to_string(options.first_lambda_depth)));
-  const std::int64_t shared = options.used_key_value_heads();
-  if (shared < 1 || options.heads % shared != 0)
-    throw UsageError(expected_got("key_value_heads", "a divisor of the heads (" + std::to_string(options.heads) + ")",
-                                  std::to_string(shared)));
-  if (shared % mechanism.sub_heads() != 0)
-    throw UsageError(
-        expected_got("key_value_heads", "an even number for " + options.mechanism, std::to_string(shared)));
-  if (mechanism.ties_keys && shared != options.heads)
-    throw UsageError(expected_got(
-        "key_value_heads",
-        std::to_string(options.heads) + ", as heads: the keys of " + options.mechanism + " are its queries",
-        std::to_string(shared)));
-  if (options.window < 0) throw UsageError(expected_got("window", "at least 1", std::to_string(options.window)));
-  if (options.window > 0 && (!options.causal || options.memory))
-    throw UsageError(
-        expected_got("window", "causal attention beside it", options.memory ? "a memory" : "causal=False"));
-  if (options.window > 0 && mechanism.is_matrix())
-    throw UsageError(expected_got("window", "none for " + options.mechanism + ", a function of the whole score matrix",
-                                  std::to_string(options.window)));
-  if (options.alibi && (!options.causal || options.memory))
-    throw UsageError(expected_got("alibi", "causal attention beside it", options.memory ? "a memory" : "causal=False"));
-  if (options.alibi && (mechanism.is_matrix() || mechanism.takes_cosines()))
-    throw UsageError(expected_got("alibi", "none for " + options.mechanism, "one"));
-  if (!(options.norm_epsilon.value_or(0) >= 0) || !(options.head_norm_epsilon >= 0))
-    throw UsageError(expected_got("epsilon of a norm", "at least 0",
-                                  number_text(std::min(options.norm_epsilon.value_or(0), options.head_norm_epsilon))));
-  const std::vector<std::string> scores = ops::score_names();
-  if (std::find(scores.begin(), scores.end(), options.score) == scores.end())
-    throw UsageError(expected_got("score", expected_names(options.score, scores), options.score));
-  if (options.score != "dot" && (mechanism.is_matrix() || (mechanism.takes_cosines() && options.score != "cosine")))
-    throw UsageError(expected_got(
-        "score", mechanism.takes_cosines() ? "dot or cosine for " + options.mechanism : "dot for " + options.mechanism,
-        options.score));
-  if (mechanism.ties_keys && options.memory)
-    throw UsageError(
-        expected_got("mechanism of attention to a memory", "one whose keys are not its queries", options.mechanism));
-}
-
-at::Tensor alibi_slopes(std::int64_t heads) {
-  const auto of_power_of_two = [](std::int64_t count, std::int64_t step, std::int64_t wanted) {
-    return at::exp2((at::arange(wanted, at::kDouble) * step + 1) * (-8.0 / static_cast<double>(count)));
-  };
-  const auto power = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(heads)));
-  const at::Tensor slopes = of_power_of_two(power, 1, power);
-  return power == heads ? slopes : at::cat({slopes, of_power_of_two(2 * power, 2, heads - power)});
-}
-
-double lambda_init_of(const AttentionLayerOptions& options) {
-  if (!is_difference(find_mechanism(options.mechanism))) return 0;
-  return Differential::lambda_init(static_cast<double>(options.layer + options.first_lambda_depth));
-}
-
-AttentionLayerImpl::AttentionLayerImpl(const AttentionLayerOptions& options, std::shared_ptr<const Rotary> rotary)
-    : options_(options), mechanism_(find_mechanism(options.mechanism)), rotary_(std::move(rotary)) {
-  check(options);
-  head_dim_ = options.used_head_dim();
-  projection_ =
-      register_module(projection_name(options, mechanism_),
-                      Linear(options.width, total(projected_widths(options, mechanism_)), options.projection_bias));
-  if (options.memory)
-    memory_projection_ =
-        register_module("key_value", Linear(options.width, 2 * shared_width(options), options.projection_bias));
-  output_ = register_module("output", Linear(inner_width(options), options.width, options.output_bias));
-  if (options.query_key_norm) {
-    query_norm_ = new_parameter(*this, "query_norm", {head_dim_});
-    if (!mechanism_.ties_keys) key_norm_ = new_parameter(*this, "key_norm", {head_dim_});
-  }
-  if (options.alibi) {
-    const c10::InferenceMode ordinary(false);
-    alibi_ = alibi_slopes(options.heads / mechanism_.sub_heads());
-  }
-  // For a row map each scalar is a parameter, and their names come first; for a dense form they are the columns of one.
-  const std::size_t scalars = mechanism_.parameter_initial.size();
-  const bool in_columns = mechanism_.is_matrix();
-  const auto names = ops::parameter_names(mechanism_);
-  for (std::size_t i = 0; i < (in_columns ? std::min<std::size_t>(scalars, 1) : scalars); ++i)
-    learned_.emplace_back(
-        names[i], in_columns ? new_parameter(*this, names[i], {options.heads, static_cast<std::int64_t>(scalars)})
-                             : new_parameter(*this, names[i], {options.heads}));
-  lambda_init_ = lambda_init_of(options);
-  if (is_difference(mechanism_)) {
-    lambda_query1_ = new_parameter(*this, "lambda_query1", {head_dim_});
-    lambda_key1_ = new_parameter(*this, "lambda_key1", {head_dim_});
-    lambda_query2_ = new_parameter(*this, "lambda_query2", {head_dim_});
-    lambda_key2_ = new_parameter(*this, "lambda_key2", {head_dim_});
-    head_norm_ = new_parameter(*this, "head_norm", {2 * head_dim_});
-  }
-  if (options.score == "general")
-    score_weight_ = new_parameter(*this, "score_weight", {options.heads, head_dim_, head_dim_});
-  if (options.score == "additive" || options.score == "concat")
-    score_weight_ = new_parameter(*this, "score_weight", {options.heads, head_dim_});
-  if (options.score == "concat")
-    score_projection_ = new_parameter(*this, "score_projection", {options.heads, head_dim_, 2 * head_dim_});
-}
 
 std::optional<AttentionLayerImpl::Lambda> AttentionLayerImpl::lambda() const {
   if (!is_difference(mechanism_)) return std::nullopt;
@@ -276,7 +134,7 @@ AttentionLayerImpl::Projected AttentionLayerImpl::project_heads(const at::Tensor
   };
   const auto& [query, key, value] = *context.head_inputs;
   read(query, made.query, 0, widths.front());
-  read(value, made.value, total(widths) - widths.back(), widths.back());
+  read(value, made.value, std::reduce(widths.begin(), widths.end() - 1), widths.back());
   if (!mechanism_.ties_keys) {
     read(key, made.key, widths[0], widths[1]);
   } else if (key.changed()) {
@@ -418,77 +276,6 @@ at::Tensor AttentionLayerImpl::combine(const at::Tensor& attended, const Forward
   return context.changed(HookPlace::result, made, result) ? sum() : with_derivatives_of(output(), {result}, sum);
 }
 
-std::optional<ValueCircuit> AttentionLayerImpl::value_circuit() const {
-  const std::int64_t heads = options_.heads / mechanism_.sub_heads(), width = head_dim_ * mechanism_.sub_heads(),
-                     groups = options_.used_key_value_heads() / mechanism_.sub_heads();
-  const at::Tensor& made = options_.memory ? memory_projection_->weight() : projection_->weight();
-  const at::Tensor value = made.narrow(0, made.size(0) - groups * width, groups * width)
-                               .unflatten(0, {groups, width})
-                               .repeat_interleave(heads / groups, 0);
-  return ValueCircuit{value, output_->weight().unflatten(1, {heads, width}).transpose(0, 1),
-                      is_difference(mechanism_) ? head_norm_ * (1 - lambda_init_) : at::Tensor(),
-                      options_.head_norm_epsilon};
-}
-
-std::vector<Projection> AttentionLayerImpl::projections() const {
-  if (options_.memory) return {};
-  const std::int64_t shared = options_.used_key_value_heads(), sub_heads = mechanism_.sub_heads(),
-                     group = options_.heads / shared;
-  std::vector<std::int64_t> itself(static_cast<std::size_t>(options_.heads)), of_group = itself;
-  for (std::int64_t head = 0; head < options_.heads; ++head) {
-    itself[static_cast<std::size_t>(head)] = head;
-    of_group[static_cast<std::size_t>(head)] = sub_heads * (head / sub_heads / group) + head % sub_heads;
-  }
-  const std::string made = projection_name(options_, mechanism_);
-  const std::int64_t after_query = options_.heads * head_dim_;
-  std::vector<Projection> projections{{ProjectionRole::query, made, 0, options_.heads, head_dim_, itself}};
-  if (!mechanism_.ties_keys)
-    projections.push_back({ProjectionRole::key, made, after_query, shared, head_dim_, of_group});
-  projections.push_back({ProjectionRole::value, made, after_query + (mechanism_.ties_keys ? 0 : shared * head_dim_),
-                         shared, head_dim_, of_group});
-  projections.push_back({ProjectionRole::output, "output", 0, options_.heads, head_dim_, itself});
-  return projections;
-}
-
-std::vector<DividedParameter> AttentionLayerImpl::divided_parameters() const {
-  if (options_.memory) return {};
-  std::vector<DividedParameter> divided = divided_outputs(*projection_, projected_widths(options_, mechanism_));
-  divided.push_back(divided_inputs(*output_));
-  return divided;
-}
-
-std::optional<RotaryLayout> AttentionLayerImpl::rotary_layout() const {
-  return rotary_ ? std::optional(rotary_->layout()) : std::nullopt;
-}
-
-std::vector<std::string> AttentionLayerImpl::take_layout(RotaryLayout given) {
-  const torch::NoGradGuard no_grad;
-  std::vector<std::string> names;
-  const at::Tensor order = at::tensor(component_order(given, rotary_->layout(), head_dim_), at::kLong);
-  const auto rearrange = [&](at::Tensor part,
-                             std::int64_t dimension) {  // heads of components along it, and those alone
-    part.copy_(part.unflatten(dimension, {-1, head_dim_})
-                   .index_select(dimension + 1, order)
-                   .flatten(dimension, dimension + 1));
-  };
-  for (const Projection& each : projections()) {
-    if (each.role != ProjectionRole::query && each.role != ProjectionRole::key) continue;
-    rearrange(projection_->weight().narrow(0, each.first, each.size()), 0);
-    if (projection_->bias().defined()) rearrange(projection_->bias().narrow(0, each.first, each.size()), 0);
-  }
-  const auto whole = [&](const char* name, const at::Tensor& parameter, std::vector<std::int64_t> dimensions) {
-    if (!parameter.defined()) return;
-    for (const std::int64_t dimension : dimensions) rearrange(parameter, dimension);
-    names.emplace_back(name);
-  };
-  whole("query_norm", query_norm_, {0});
-  whole("key_norm", key_norm_, {0});
-  if (options_.score == "general") whole("score_weight", score_weight_, {1, 2});
-  if (options_.score == "additive") whole("score_weight", score_weight_, {1});
-  whole("score_projection", score_projection_, {2});
-  return names;
-}
-
 bool AttentionLayerImpl::has_hook(HookPlace place) const {
   switch (place) {
     case HookPlace::query:
@@ -514,45 +301,6 @@ bool AttentionLayerImpl::has_hook(HookPlace place) const {
 
 bool AttentionLayerImpl::only_reads(HookPlace place) const {
   return place == HookPlace::scores && mechanism_.is_matrix();
-}
-
-HeadCounts AttentionLayerImpl::head_counts() const {
-  if (options_.memory) return {};
-  const std::int64_t shared = options_.used_key_value_heads();
-  return {options_.heads, shared, shared / mechanism_.sub_heads()};
-}
-
-void AttentionLayerImpl::initialize(const WeightInitializer& initializer, const std::string& name,
-                                    double standard_deviation, double residual_standard_deviation) {
-  projection_->initialize(initializer, name + "." + projection_name(options_, mechanism_), standard_deviation);
-  if (memory_projection_) memory_projection_->initialize(initializer, name + ".key_value", standard_deviation);
-  output_->initialize(initializer, name + ".output", residual_standard_deviation);
-  for (const at::Tensor& gain : {query_norm_, key_norm_}) {
-    const torch::NoGradGuard no_grad;
-    if (gain.defined()) at::Tensor(gain).fill_(1);
-  }
-  for (std::size_t i = 0; i < mechanism_.parameter_initial.size(); ++i) {
-    const torch::NoGradGuard no_grad;
-    const at::Tensor scalar =
-        mechanism_.is_matrix() ? learned_.front().second.select(1, static_cast<std::int64_t>(i)) : learned_[i].second;
-    scalar.fill_(mechanism_.parameter_initial[i]);
-  }
-  // Such that scores have the size of products of the same queries and keys.
-  if (options_.score == "general")
-    initializer.normal(score_weight_, name + ".score_weight", 1 / std::sqrt(static_cast<double>(head_dim_)));
-  if (options_.score == "additive" || options_.score == "concat")
-    initializer.normal(score_weight_, name + ".score_weight", 1 / std::sqrt(static_cast<double>(head_dim_)));
-  if (score_projection_.defined())
-    initializer.normal(score_projection_, name + ".score_projection",
-                       1 / std::sqrt(2 * static_cast<double>(head_dim_)));
-  if (is_difference(mechanism_)) {
-    initializer.normal(lambda_query1_, name + ".lambda_query1", 0.1);
-    initializer.normal(lambda_key1_, name + ".lambda_key1", 0.1);
-    initializer.normal(lambda_query2_, name + ".lambda_query2", 0.1);
-    initializer.normal(lambda_key2_, name + ".lambda_key2", 0.1);
-    const torch::NoGradGuard no_grad;
-    head_norm_.fill_(1);
-  }
 }
 
 }  // namespace cogwheel::nn
