@@ -159,8 +159,7 @@ class Rank:
             rows = distributed.shard(expected, 2, layout)
             self.expect(problems, "output", found, rows, tolerance)
             projects = options.get("score") in ("general", "concat")  # by products of fewer rows
-            one_block = expected.shape[2] == TOKENS  # of many keys sums are blocked by what queries a call has
-            if dtype == torch.float64 and method == "gather" and one_block and not projects and not torch.equal(found, rows):
+            if dtype == torch.float64 and method == "gather" and not projects and not torch.equal(found, rows):
                 problems.append("output: other bits than those of one rank")
             for name in learned:
                 wide = own_gradients[name].double().contiguous()
@@ -256,6 +255,7 @@ class Rank:
         long = {name: drawn(1, 4, 1024, 128, seed=seed) for seed, name in enumerate(("query", "key", "value"))}
         for method in ("gather", "heads"):  # what is too large for one exchange
             self.attention("long texts", "softmax", long, {"causal": True}, method, "zigzag")
+        self.attention("long texts in a window", "cog", long, {"causal": True, "window": 300}, "gather", "zigzag")
         few = tensors_of("causal")
         few = {"query": few["query"][:, :3], "key": few["key"][:, :1], "value": few["value"][:, :1]}
         for layout in LAYOUTS:  # heads that ranks do not divide: of one, batch entries follow each other
@@ -285,6 +285,8 @@ class Rank:
         self.refused("heads that do not divide", lambda: distributed.attention(**three, method="heads"), "multiples of", "got 1 and 1")
         other = {name: each[:, :, : each.shape[2] - 2 * (self.rank == 1)] for name, each in own.items()}
         self.refused("ranks that differ", lambda: distributed.attention(**other), "tensors of rank 1: expected", "(as rank 0)")
+        rows = own["query"][:, :, : own["query"].shape[2] - (self.rank == 1)]
+        self.refused("ranks that join other sizes", lambda: distributed.unshard(rows, 2), "tensors of rank 1: expected", "(as rank 0)")
         self.refused("dropout without a seed", lambda: distributed.attention(**own, dropout=0.5), "seed: expected one beside dropout")
         self.refused("an unknown mechanism", lambda: distributed.attention(**own, mechanism="cogg"), "mechanism: expected", "got cogg")
         self.refused("no tokens", lambda: distributed.attention(*(each[:, :, :0] for each in own.values())), "with tokens")

@@ -39,6 +39,9 @@ bool machine_has_avx512_bf16();
 
 struct PairProduct {
   static constexpr std::int64_t max_group_rows = 32;
+  // The most pairs that a product sums by themselves before it adds them to others: sums that begin at multiples of
+  // these are unchanged by terms of 0 before them.
+  static constexpr std::int64_t chain_pairs = 16;
   std::string_view name;          // "pairs" or "amx"
   std::string_view instructions;  // as their vendor writes them
   void (*multiply)(std::int64_t rows, std::int64_t vectors, std::int64_t pairs, const PairOperands& operands);

@@ -20,7 +20,7 @@ template <class Map, class T>
 class DecodeEngine : ForwardEngine<Map, T> {
   using Forward = ForwardEngine<Map, T>;
   using V = Vector<T>;
-  using Forward::block_keys, Forward::score_row, Forward::has_energy;
+  using Forward::block_keys, Forward::has_energy;
   using Forward::problem_, Forward::shape_, Forward::modified_, Forward::by_pairs_, Forward::group_rows_,
       Forward::panel_width_, Forward::value_width_;
   using typename Forward::Buffers;
@@ -99,14 +99,14 @@ class DecodeEngine : ForwardEngine<Map, T> {
     const auto rows = static_cast<std::size_t>(rows_ + V::lanes);
     const auto scored = [&](std::int64_t each) { return static_cast<std::size_t>(with_scores ? each : 0); };
     Buffers buffers{};
-    buffers.scores = layout.take<T>(scored(rows_ * score_row));
+    buffers.scores = layout.take<T>(scored(rows_ * block_keys));
     buffers.sums = layout.take<T>(rows * static_cast<std::size_t>(value_width_));
     buffers.mass = layout.take<T>(rows * V::lanes);
     buffers.shift = layout.take<T>(rows + V::lanes);
     buffers.alpha = layout.take<T>(rows + V::lanes);
     buffers.visible = layout.take<T>(rows);
-    buffers.energy_bias = layout.take<T>(scored(modified_ ? group_rows_ * score_row : 0));
-    buffers.multipliers = layout.take<T>(scored(modified_ ? group_rows_ * score_row : 0));
+    buffers.energy_bias = layout.take<T>(scored(modified_ ? group_rows_ * block_keys : 0));
+    buffers.multipliers = layout.take<T>(scored(modified_ ? group_rows_ * block_keys : 0));
     buffers.queries = layout.take<T>(scored(rows_ * shape_.head_dim));
     return buffers;
   }
@@ -124,7 +124,7 @@ class DecodeEngine : ForwardEngine<Map, T> {
 
   // The buffers from row `row` on.
   Buffers from_row(Buffers buffers, std::int64_t row) const {
-    if (buffers.scores) buffers.scores += row * score_row;
+    if (buffers.scores) buffers.scores += row * block_keys;
     buffers.sums += row * value_width_;
     buffers.mass += row * V::lanes;
     buffers.shift += row;
@@ -236,8 +236,8 @@ class DecodeEngine : ForwardEngine<Map, T> {
                          to - x,
                          {memory.rows.queries + row * query_width_, query_width_},
                          keys_from(problem_, panel, x - from, panel_width_),
-                         memory.rows.scores + row * score_row + x,
-                         score_row,
+                         memory.rows.scores + row * block_keys + x,
+                         block_keys,
                          0,
                          nullptr,
                          reads_panels()});
@@ -280,7 +280,7 @@ class DecodeEngine : ForwardEngine<Map, T> {
     const KeyRange by_all = head.visibility.seen_by_all(r, rows);
     const bool some_hidden = by_all.begin - first_key > first || by_all.end - first_key < last;
     if (modified_) {
-      modify_tile(problem_, has_energy, {head.batch, head.output_head, r, rows, first_key, first, last, score_row},
+      modify_tile(problem_, has_energy, {head.batch, head.output_head, r, rows, first_key, first, last, block_keys},
                   {buffers.scores, buffers.energy_bias, buffers.multipliers});
       this->template weigh_group<true>(head.map, rows, span_of, buffers, 0, buffers.shift);
     } else {
@@ -307,8 +307,8 @@ class DecodeEngine : ForwardEngine<Map, T> {
     const std::int64_t vectors = vectors_of<T>(value_width_), count = end - first;
     const auto streamed = [&]<class Element>(const Element* rows, std::int64_t stride) {
       streamed_product<T, Element>(rows_, vectors, count,
-                                   {memory.rows.scores + first, score_row, rows, stride, memory.rows.sums, value_width_,
-                                    true, has_energy && begins ? memory.rows.alpha : nullptr});
+                                   {memory.rows.scores + first, block_keys, rows, stride, memory.rows.sums,
+                                    value_width_, true, has_energy && begins ? memory.rows.alpha : nullptr});
     };
     if constexpr (std::is_same_v<T, float>)
       if (!some_hidden && view.elements() == Elements::bfloat16 && value_width_ == shape_.value_dim)
@@ -320,8 +320,8 @@ class DecodeEngine : ForwardEngine<Map, T> {
     if (!careful && values.data != memory.values) return streamed(values.data, values.stride);
     const auto add = [&](std::int64_t row, std::int64_t rows, std::int64_t x, std::int64_t columns, bool rescales) {
       const ProductOperands<T> operands{
-          memory.rows.scores + row * score_row + x, score_row,   1, values.row(x - first), values.stride,
-          memory.rows.sums + row * value_width_,    value_width_};
+          memory.rows.scores + row * block_keys + x, block_keys,  1, values.row(x - first), values.stride,
+          memory.rows.sums + row * value_width_,     value_width_};
       if (has_energy && rescales)
         rescale_add_product<T>(rows, vectors, columns, operands, memory.rows.alpha + row);
       else

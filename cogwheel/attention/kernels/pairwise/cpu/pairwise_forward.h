@@ -11,10 +11,8 @@ class ForwardEngine {
  protected:  // the decode engine splits the same arithmetic over the keys
   using V = Vector<T>;
   static constexpr bool has_energy = EnergyMap<Map, V>;
-  // 32 register tiles of rows share 256 keys and values from the second-level cache; the last block takes up to 64
-  // more, rather than leave them to a block of their own.
+  // 32 register tiles of rows share 256 keys and values from the second-level cache.
   static constexpr std::int64_t block_queries = 192, block_keys = 256;
-  static constexpr std::int64_t score_row = block_keys + panel_keys;  // most keys of a block
 
   // Keys and values of one head, ready for the products.
   struct Head {
@@ -128,16 +126,16 @@ class ForwardEngine {
     const auto group = static_cast<std::size_t>(group_rows_);
     const auto rows = static_cast<std::size_t>(std::min(block_queries, shape_.queries) + V::lanes);
     Buffers buffers;
-    buffers.scores = layout.take<T>(group * score_row);
+    buffers.scores = layout.take<T>(group * block_keys);
     buffers.sums = layout.take<T>(rows * static_cast<std::size_t>(value_width_));
     buffers.mass = layout.take<T>(rows * V::lanes);
     buffers.shift = layout.take<T>(rows);
     buffers.alpha = layout.take<T>(group + V::lanes);
     buffers.visible = layout.take<T>(rows);
-    buffers.energy_bias = layout.take<T>(modified_ ? group * score_row : 0);
-    buffers.multipliers = layout.take<T>(modified_ ? group * score_row : 0);
+    buffers.energy_bias = layout.take<T>(modified_ ? group * block_keys : 0);
+    buffers.multipliers = layout.take<T>(modified_ ? group * block_keys : 0);
     buffers.selected_values =
-        layout.take<T>(weights_by_pairs_ ? static_cast<std::size_t>(score_row / 2 * value_width_) : 0);
+        layout.take<T>(weights_by_pairs_ ? static_cast<std::size_t>(block_keys / 2 * value_width_) : 0);
     buffers.queries = layout.take<T>(
         problem_.query.is_compute_dtype() || by_pairs_ ? 0 : rows * static_cast<std::size_t>(shape_.head_dim));
     buffers.statistics =
@@ -210,8 +208,10 @@ class ForwardEngine {
 
     const KeyRange seen = query_head.visibility.seen_by_any(first_query, rows);
     const std::int64_t begin = seen.begin / panel_keys * panel_keys;
+    // Blocks end at multiples of their size, whatever the queries of a block are: the running maximum of a row rises at
+    // the same keys, and so it has the same bits, beside any other rows.
     for (std::int64_t first_key = begin, end = begin; first_key < seen.end; first_key = end) {
-      end = seen.end - first_key <= score_row ? seen.end : first_key + block_keys;
+      end = std::min(seen.end, (first_key / block_keys + 1) * block_keys);
       for (std::int64_t r = 0; r < rows; r += group_rows_)
         attend_group(query_head, first_query, r, std::min(group_rows_, rows - r), {first_key, end}, first_key == begin,
                      queries, head, buffers);
@@ -247,7 +247,8 @@ class ForwardEngine {
       if (fresh) clear(r, rows, buffers);
       return;
     }
-    const std::int64_t first = begin / V::lanes * V::lanes, last = padded<T>(end);
+    const std::int64_t unit = weights_by_pairs_ ? 2 * PairProduct::chain_pairs : V::lanes;
+    const std::int64_t first = begin / unit * unit, last = padded<T>(end);
     const bool some_hidden = by_all.begin - first_key > first || by_all.end - first_key < last;
 
     for (std::int64_t x = first; x < last;) {
@@ -261,7 +262,7 @@ class ForwardEngine {
                      {queries.row(r), queries.stride},
                      keys_from(problem_, panel, x % panel_keys, panel_width_),
                      buffers.scores + x,
-                     score_row,
+                     block_keys,
                      panel_keys * panel_width_});
       x = panel_end;
     }
@@ -270,7 +271,7 @@ class ForwardEngine {
     T* shift = buffers.shift + r;
     if (modified_) {
       modify_tile(problem_, has_energy,
-                  {query_head.batch, query_head.output_head, first_query + r, rows, first_key, first, last, score_row},
+                  {query_head.batch, query_head.output_head, first_query + r, rows, first_key, first, last, block_keys},
                   {buffers.scores, buffers.energy_bias, buffers.multipliers});
       weigh_group<true>(query_head.map, rows, span_of, buffers, r, shift);
     } else if (entropies_known_) {
@@ -279,7 +280,7 @@ class ForwardEngine {
       weigh_group<false>(query_head.map, rows, span_of, buffers, r, shift);
     }
     if (problem_.statistics.wanted())
-      add_weights<T>({buffers.scores, score_row, rows, first_key, first, last, fresh,
+      add_weights<T>({buffers.scores, block_keys, rows, first_key, first, last, fresh,
                       entropies_known_ ? buffers.entropies : nullptr},
                      has_energy ? buffers.alpha : nullptr, problem_.statistics.argmax_wanted,
                      buffers.statistics + r * statistics_scratch<T>());
@@ -300,7 +301,7 @@ class ForwardEngine {
     if constexpr (has_energy) raise_shift<modified>(map, rows, span_of, buffers, shift);
     for (std::int64_t row = 0; row < rows; ++row) {
       const Row<V> of_row{.visible = V(buffers.visible[r + row]), .shift = V(shift[row])};
-      T* scores = buffers.scores + row * score_row;
+      T* scores = buffers.scores + row * block_keys;
       V mass = V::load(buffers.mass + (r + row) * V::lanes);
       if constexpr (has_energy) mass = mass * V(buffers.alpha[row]);
       const RowSpan span = span_of(row);
@@ -309,9 +310,9 @@ class ForwardEngine {
         Terms<V> terms;
         if constexpr (modified) {
           // Adding to the exponent is the same as lowering the shift.
-          const Row<V> of_key{of_row.visible, of_row.shift - V::load(buffers.energy_bias + row * score_row + x)};
+          const Row<V> of_key{of_row.visible, of_row.shift - V::load(buffers.energy_bias + row * block_keys + x)};
           terms = map.terms(V::load(scores + x), of_key);
-          terms.weight = terms.weight * V::load(buffers.multipliers + row * score_row + x);
+          terms.weight = terms.weight * V::load(buffers.multipliers + row * block_keys + x);
         } else {
           const V score = scale * V::load(scores + x);
           terms = map.terms(score, of_row);
@@ -336,13 +337,13 @@ class ForwardEngine {
     const V scale(problem_.scale);
     T highest[PairProduct::max_group_rows + V::lanes] = {};
     for (std::int64_t row = 0; row < rows; ++row) {
-      const T* scores = buffers.scores + row * score_row;
+      const T* scores = buffers.scores + row * block_keys;
       V energy(shift[row]);
       const RowSpan span = span_of(row);
       for_each_vector<modified>(span, scores, [&](std::int64_t x, const auto& visible) {
         V of_key;
         if constexpr (modified)
-          of_key = map.energy(V::load(scores + x)) + V::load(buffers.energy_bias + row * score_row + x);
+          of_key = map.energy(V::load(scores + x)) + V::load(buffers.energy_bias + row * block_keys + x);
         else
           of_key = map.energy(scale * V::load(scores + x));
         energy = V::max(energy, visible.or_else(of_key, V(shift[row])));
@@ -367,7 +368,7 @@ class ForwardEngine {
         std::fill_n(to, value_width_, T(0));
       else if (has_energy && buffers.alpha[row] != T(1))
         copy_scaled(to, first_key + first, V(buffers.alpha[row]), to);
-      std::copy_n(buffers.scores + row * score_row + first, end - first, to + first_key + first);
+      std::copy_n(buffers.scores + row * block_keys + first, end - first, to + first_key + first);
     }
   }
 
@@ -388,8 +389,8 @@ class ForwardEngine {
                              sums);
     const auto add = [&](std::int64_t row, std::int64_t count, std::int64_t from, std::int64_t to) {
       const ProductOperands<T> operands{
-          weights + row * score_row + from, score_row,   1, head.value.row(first_key + from), head.value.stride,
-          sums + row * value_width_,        value_width_};
+          weights + row * block_keys + from, block_keys,  1, head.value.row(first_key + from), head.value.stride,
+          sums + row * value_width_,         value_width_};
       if (writes)
         product<T>(count, vectors_of<T>(value_width_), to - from, operands);
       else if constexpr (has_energy)
@@ -410,8 +411,8 @@ class ForwardEngine {
       for (std::int64_t x = from; x < to; ++x)
         if (!hides(problem_.modifiers, query_head.batch, query_head.output_head, query + row, first_key + x))
           add_product<T>(1, vectors_of<T>(value_width_), 1,
-                         {weights + row * score_row + x, score_row, 1, head.value.row(first_key + x), head.value.stride,
-                          sums + row * value_width_, value_width_});
+                         {weights + row * block_keys + x, block_keys, 1, head.value.row(first_key + x),
+                          head.value.stride, sums + row * value_width_, value_width_});
     }
   }
 
@@ -425,11 +426,11 @@ class ForwardEngine {
         for (std::int64_t row = 0; row < rows; ++row)
           copy_scaled(sums + row * value_width_, value_width_, V(buffers.alpha[row]), sums + row * value_width_);
       T* weights = buffers.scores + first;  // pairs in place of the weights
-      round_to_pairs(rows, end - first, weights, score_row, weights, score_row);
+      round_to_pairs(rows, end - first, weights, block_keys, weights, block_keys);
       const std::int64_t pairs = (end - first + 1) / 2;
       const auto add = [&](std::int64_t row, std::int64_t count, const T* values) {
         weights_by_pairs_->multiply(count, vectors_of<T>(value_width_), pairs,
-                                    {weights + row * score_row, score_row, values, value_width_,
+                                    {weights + row * block_keys, block_keys, values, value_width_,
                                      sums + row * value_width_, value_width_, !writes});
       };
       const T* values = head.value.row((first_key + first) / 2);
