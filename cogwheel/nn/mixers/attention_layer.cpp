@@ -3,9 +3,9 @@
 #include <torch/types.h>
 
 #include <numeric>
+#include <string_view>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "cogwheel/attention/kernels/pairwise/row_statistics.h"
 #include "cogwheel/core/error.h"

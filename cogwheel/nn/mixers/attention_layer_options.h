@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cogwheel/attention/mechanisms/catalogue.h"
-#include "cogwheel/nn/residual_norm.h"
+#include "cogwheel/nn/options/norm_kind.h"
 
 namespace cogwheel::nn {
 
@@ -26,7 +26,7 @@ struct AttentionLayerOptions {
   bool memory = false;          // whether keys and values come from the context's memory
   std::int64_t window = 0;      // the last keys that a causal query sees, itself included; 0: all of them
   std::string score = "dot";    // of a query and a key (ops/pairwise/scores.h), whose weights the layer learns
-  bool alibi = false;           // causal scores fall with the distance: see alibi_slopes
+  bool alibi = false;           // causal scores fall with the distance: see alibi.h
   bool query_key_norm = false;  // an RMSNorm of each query and each key, before positions
   std::optional<double> norm_epsilon = {};               // of these; that of RMSNorm unless given
   double head_norm_epsilon = default_head_norm_epsilon;  // of the norm of heads of a difference of two maps

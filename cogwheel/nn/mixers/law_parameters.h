@@ -5,8 +5,8 @@
 
 #include <string_view>
 
-#include "cogwheel/attention/mechanisms/catalogue.h"
-#include "cogwheel/ops/pairwise/parameters.h"
+#include "cogwheel/attention/mechanisms/recurrent_contract.h"
+#include "cogwheel/ops/pairwise/attention.h"
 
 namespace cogwheel::nn {
 
@@ -15,7 +15,8 @@ const RecurrentParameter& parameter_of(const RecurrentLaw& law, std::string_view
 // Whether each token has a value of its own.
 bool of_tokens(const RecurrentParameter& parameter);
 
-// Whether any parameter has a value that the operator refuses, and any whose values are those of all tokens.
+// Whether any parameter has a value that the operator refuses; `refuses_whole`: any of those that have one value for
+// all tokens.
 bool refuses(const RecurrentLaw& law, const ops::MechanismParameters& parameters);
 bool refuses_whole(const RecurrentLaw& law, const ops::MechanismParameters& parameters);
 // Refused values of tokens become ones that the operator takes: the tokens where they were [B, H, N], undefined for

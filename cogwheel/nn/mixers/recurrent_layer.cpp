@@ -16,11 +16,9 @@
 #include "cogwheel/nn/mixers/law_parameters.h"
 #include "cogwheel/nn/packed_sequences.h"
 #include "cogwheel/nn/ranks/shared_pass.h"
-#include "cogwheel/nn/weights/derivative_path.h"
 #include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/nn/weights/to_device.h"
 #include "cogwheel/ops/recurrent/recurrent_checks.h"
-#include "cogwheel/ops/support/checks.h"
 
 namespace cogwheel::nn {
 namespace {

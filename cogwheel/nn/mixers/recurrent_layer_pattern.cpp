@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -86,7 +88,7 @@ std::vector<RecurrentLayerImpl::Heads> RecurrentLayerImpl::sequences_of(
 at::Tensor RecurrentLayerImpl::weights_or_nan(const Heads& heads) const {
   try {
     return weights(heads);
-  } catch (const c10::ValueError&) {  // as in walk
+  } catch (const c10::ValueError&) {  // as in walk (recurrent_layer.cpp)
     if (!refuses(law_, heads.parameters)) throw;
     const at::Tensor& value = heads.value;
     return at::full({value.size(0), options_.heads, value.size(2), value.size(2)},
