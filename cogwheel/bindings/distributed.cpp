@@ -62,8 +62,8 @@ at::Tensor unshard(const at::Tensor& tensor, std::int64_t dim, std::string_view 
                    std::int64_t ranks, std::string_view layout) {
   const CutRanks cut = ranks_of(group, rank, ranks, layout);
   const std::int64_t tokens = at::maybe_wrap_dim(dim, tensor.dim());
-  cut.cut.places(rank, tensor.size(tokens));
   distributed::expect_alike(cut.group, "unshard", {tensor});
+  cut.cut.places(rank, tensor.size(tokens));
   return distributed::all_tokens(cut, tensor, tokens, "a tensor to unshard");
 }
 

@@ -42,8 +42,8 @@ std::string compiler() {
 #endif
 }
 
-compare::WorkTerms terms_of(const compare::RunStore* store) {
-  compare::WorkTerms terms = compare::terms_here();
+compare::WorkTerms terms_of(const compare::Comparison& comparison, const compare::RunStore* store) {
+  compare::WorkTerms terms = compare::terms_here(comparison.configuration.training.precision == "bf16");
   if (store != nullptr) {
     terms.store = store->folder().string();
     terms.store_version = store->version();
@@ -88,7 +88,7 @@ std::pair<Workers, double> decide_workers(Workers workers, const compare::Compar
   constexpr double worth_trying = 60;  // seconds
   const compare::MechanismPlan& plan = comparison.mechanisms.front();
   const runs::RunConfig config = compare::run_config(comparison, plan, comparison.settings.seeds.front());
-  const std::int64_t all = at::get_num_threads(), before = comparison.runs.empty() ? 0 : comparison.machine.threads;
+  const std::int64_t all = at::get_num_threads(), before = comparison.machine.threads;
   const bool chosen = workers.count == 0;
   std::map<std::pair<std::int64_t, std::int64_t>, double> measured;  // once each: it takes seconds
   const auto measure = [&](std::int64_t count, std::int64_t threads) {
@@ -105,7 +105,7 @@ std::pair<Workers, double> decide_workers(Workers workers, const compare::Compar
       workers.count = choose_workers(most, measure).count;
   }
   workers.count = std::max<std::int64_t>(1, std::min(workers.count, items));
-  if (workers.threads == 0 && before > 0 && before <= all) workers.threads = before;
+  if (workers.threads == 0 && before > 0) workers.threads = before;
   workers.threads = workers.used_threads();
   const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
   if (const std::int64_t threads = workers.threads * workers.count; cores > 0 && threads > cores)
@@ -165,7 +165,7 @@ compare::ComparisonJob run_job(compare::Comparison comparison, const compare::Ro
   {
     WorkerProcesses processes(workers, folder.path());
     int looks = 0;
-    job.share(terms_of(store), std::move(items), [&](const compare::WorkQueue& queue) {
+    job.share(terms_of(job.comparison(), store), std::move(items), [&](const compare::WorkQueue& queue) {
       processes.start_missing(queue, line);
       if (looks++ % 5 == 0) show_work(progress, folder, job.comparison(), queue);
       std::this_thread::sleep_for(std::chrono::milliseconds(100));

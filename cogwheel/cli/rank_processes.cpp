@@ -156,7 +156,6 @@ bool ran_as_ranks(std::int64_t count) {
           expected_got("--ranks", fmt::format("{}, as were started", ranks().count()), std::to_string(count)));
     return false;
   }
-  static_cast<void>(distributed::Ranks("", 0, count));  // a number that serves
   const std::int64_t threads = threads_of_each(count), cores = std::thread::hardware_concurrency();
   if (count * threads > cores)
     fmt::print(stderr,

@@ -18,6 +18,8 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/files/atomic_file.h"
 #include "cogwheel/core/process/build_id.h"
+#include "cogwheel/ops/bfloat16_products.h"
+#include "cogwheel/ops/layers/matrix_product_library.h"
 #include "cogwheel/runs/json_fields.h"
 #include "cogwheel/runs/run_folder.h"
 
@@ -43,6 +45,9 @@ static constexpr auto fields(const WorkTerms&) {
   return std::tuple{runs::field("build", &WorkTerms::build),
                     runs::field("instructions", &WorkTerms::instructions),
                     runs::field("threads", &WorkTerms::threads),
+                    runs::field("matrix_products", &WorkTerms::matrix_products),
+                    runs::unless_empty("attention_product", &WorkTerms::attention_product),
+                    runs::unless_empty("layer_product", &WorkTerms::layer_product),
                     runs::unless_empty("store", &WorkTerms::store),
                     runs::unless_empty("store_version", &WorkTerms::store_version),
                     runs::field("retrain", &WorkTerms::retrain)};
@@ -81,10 +86,17 @@ void WorkClaim::keep(const std::string& result, const std::vector<std::string>& 
   write_file(folder_ / item_result_file, result);
 }
 
-WorkTerms terms_here() {
+WorkTerms terms_here(bool multiplies_bfloat16) {
   const std::string build = build_id({"cogwheel", "torch"});
   if (build.empty()) throw Error(expected_got("this build of cogwheel", "an identifier, for --workers", "none"));
-  return {.build = build, .instructions = std::string(chosen_isa()), .threads = at::get_num_threads()};
+  WorkTerms terms{.build = build,
+                  .instructions = std::string(chosen_isa()),
+                  .threads = at::get_num_threads(),
+                  .matrix_products = std::string(ops::matrix_product_library())};
+  if (!multiplies_bfloat16) return terms;
+  for (const ops::BFloat16Product& each : ops::bfloat16_products())
+    (each.where == "attention" ? terms.attention_product : terms.layer_product) = each.product;
+  return terms;
 }
 
 WorkQueue WorkQueue::open(const fs::path& comparison, WorkTerms terms, std::vector<WorkItem> items) {
@@ -104,7 +116,7 @@ WorkQueue WorkQueue::join(const fs::path& comparison) {
     return Error(expected_got(comparison.string(), "a comparison that is being made with --workers", got));
   };
   std::error_code problem;
-  if (!fs::exists(file, problem)) throw none("none");
+  if (!fs::exists(file, problem)) throw none("one that a single process makes, or that has ended");
   WorkQueue queue(comparison, {});
   try {
     runs::read_json(nlohmann::ordered_json::parse(read_file(file)), "queue", queue.record_);
@@ -117,10 +129,18 @@ WorkQueue WorkQueue::join(const fs::path& comparison) {
                                fmt::format("{}", here)));
   };
   const WorkTerms& there = queue.terms();
-  const WorkTerms here = terms_here();
+  const bool multiplies_bfloat16 = !there.attention_product.empty();
+  if (multiplies_bfloat16) {
+    ops::take_product("attention", there.attention_product);
+    ops::take_product("layers", there.layer_product);
+  }
+  const WorkTerms here = terms_here(multiplies_bfloat16);
   expect("the format of its work", queue.record_.schema, WorkRecord().schema);
   expect("the build of cogwheel", there.build, here.build);
   expect("instructions", there.instructions, here.instructions);
+  expect("the library of matrix products", there.matrix_products, here.matrix_products);
+  expect("products of bfloat16 numbers in attention", there.attention_product, here.attention_product);
+  expect("products of bfloat16 numbers in layers", there.layer_product, here.layer_product);
   if (!queue.is_open()) throw none("one whose process has ended; --resume goes on");
   return queue;
 }

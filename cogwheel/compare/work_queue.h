@@ -46,16 +46,19 @@ class WorkClaim {
 
 // How a worker must be, and where runs are kept, so that all make the same.
 struct WorkTerms {
-  std::string build = {};         // of the program and the libraries that compute
-  std::string instructions = {};  // those that kernels use
-  std::int64_t threads = 1;       // of each worker: sums depend on it
-  std::string store = {};         // the folder of the runs; empty: that of the comparison
+  std::string build = {};                                  // of the program and the libraries that compute
+  std::string instructions = {};                           // those that kernels use
+  std::int64_t threads = 1;                                // of each worker: sums depend on it
+  std::string matrix_products = {};                        // the library of float32 ones
+  std::string attention_product = {}, layer_product = {};  // of bfloat16 numbers, where runs multiply them
+  std::string store = {};                                  // the folder of the runs; empty: that of the comparison
   std::string store_version = {};
   bool retrain = false;  // what the store has is made anew
 };
 
-// This program, with its threads, on this machine. Throws Error for a build without an identifier.
-WorkTerms terms_here();
+// This program, with its threads, on this machine, for runs that multiply bfloat16 numbers or none that does. Throws
+// Error for a build without an identifier.
+WorkTerms terms_here(bool multiplies_bfloat16 = false);
 
 // queue.json.
 struct WorkRecord {
@@ -70,7 +73,8 @@ class WorkQueue {
   // Of the process of the comparison, which has its folder, for those items; an earlier queue is removed. Throws Error
   // where the file system has no locks.
   static WorkQueue open(const std::filesystem::path& comparison, WorkTerms terms, std::vector<WorkItem> items);
-  // Of a worker. Throws Error where nothing is to be made there, or a worker here would make something else.
+  // Of a worker, which multiplies bfloat16 numbers from now on as the others do. Throws Error where nothing is to be
+  // made there, or a worker here would make something else.
   static WorkQueue join(const std::filesystem::path& comparison);
 
   const std::vector<WorkItem>& items() const { return record_.items; }

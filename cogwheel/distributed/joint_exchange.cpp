@@ -18,7 +18,7 @@ bool travel_together(const std::vector<at::Tensor>& tensors) {
 template <class Begin>
 JointExchange JointExchange::begun(const std::vector<at::Tensor>& tensors, std::int64_t rows, const Begin& begin) {
   JointExchange joint;
-  if (tensors.size() == 1 || !travel_together(tensors)) {
+  if (tensors.size() < 2 || !travel_together(tensors)) {
     for (const at::Tensor& each : tensors) joint.exchanges_.push_back(begin(each));
     return joint;
   }

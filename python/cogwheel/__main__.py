@@ -74,13 +74,16 @@ def _process_group(rank: int, ranks: int) -> str:
     """The name of a group of all ranks, once all of them are there."""
     place = os.environ.get("COGWHEEL_RENDEZVOUS", "env://")
     timeout = datetime.timedelta(seconds=_number("COGWHEEL_RANK_TIMEOUT", 600, 1))
+    for name in ("RANK", "WORLD_SIZE", *(("MASTER_ADDR", "MASTER_PORT") if place == "env://" else ())):
+        if name not in os.environ:
+            _fail(name, f"one for each of {ranks} ranks", "none")
     torch.distributed.Backend.register_backend("gloo_of_one_thread", _gloo_of_one_thread, devices=["cpu"])
     _take_own_gpu()
     try:
         torch.distributed.init_process_group(_backends(), place, timeout, rank=rank, world_size=ranks)
     except (RuntimeError, ValueError) as error:
         # Not what bad input ends with: the next start may find all of them.
-        _fail("ranks", f"all {ranks} to meet within {timeout.seconds} s", f"on rank {rank}: {' '.join(str(error).split())}", status=1)
+        _fail("ranks", f"all {ranks} to meet within {timeout.total_seconds():.0f} s", f"on rank {rank}: {' '.join(str(error).split())}", status=1)
     return torch.distributed.group.WORLD.group_name
 
 

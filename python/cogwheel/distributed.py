@@ -159,6 +159,7 @@ def shard(tensor: Tensor, dim: int, layout: str = "zigzag", group: dist.ProcessG
 
     Raises:
         ValueError: tokens that the stretches of ``layout`` (P or, of ``zigzag``, 2P) do not divide.
+        IndexError: a dimension that the tensor does not have.
     """
     return _operators().shard(tensor, dim, **_place(group), layout=layout)
 

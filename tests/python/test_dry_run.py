@@ -69,7 +69,9 @@ def test_memory_is_near_what_steps_take(cogwheel, words):
 
 
 @pytest.mark.parametrize("task", ["diffusion", "images", "handwriting", "translation", "masked_words", "copying"])
-def test_memory_of_other_tasks_is_known(cogwheel, task):
+def test_memory_of_other_tasks_is_known(cogwheel, cogwheel_in, task):
+    # oneDNN keeps tens of megabytes where items differ in length (docs/long-runs.md).
+    cogwheel = cogwheel_in(cogwheel.folder, COGWHEEL_MATRIX_PRODUCTS="mkl")
     (cogwheel.folder / "other.toml").write_text("[training]\nsteps = 10\nbatch = 8\n")
     small = ["model.layers=3", "model.width=64", "model.heads=2"] if task == "diffusion" else []
     found = said(cogwheel, "other.toml", *(word for each in (f"task.name={task}", *small) for word in ("--set", each)))
@@ -191,6 +193,36 @@ def test_layouts_are_shown_best_first_with_why_others_are_not(cogwheel):
     assert "4 ranks of nodes of two" in done.stdout and "no: moments divided" in done.stdout and "no: divided" not in done.stdout
     assert "  data 4: training.micro_batches: expected a multiple of 4, got 2\n" in done.stdout
     assert "  data 2, context 2: memory: expected at most " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "reasons"),
+    [
+        (["model.mechanism=gla"], {"context 2": "runs, but what it takes", "tensor 2": "runs, but what it takes"}),
+        # Ranks that share a text take a polynomial's heads, of which there are four: two with two others.
+        (["model.mechanism=polynomial", "model.context=64"], {"context 2, tensor 4": "model.heads: expected a multiple of 8 for polynomial"}),
+    ],
+)  # fmt: skip
+def test_layouts_that_training_refuses_are_left_out(cogwheel, words, reasons):
+    (cogwheel.folder / "machine.toml").write_text(MACHINE.replace("devices_per_node = 2", "devices_per_node = 8"))
+    found = said(cogwheel, "small.toml", "--ranks", 8, "--machine", "machine.toml", "--set", "training.micro_batches=8", *words)
+    expect_left_out(found, reasons)
+
+
+def test_layouts_beside_a_teacher_are_left_out(cogwheel):
+    (cogwheel.folder / "machine.toml").write_text(MACHINE)
+    text = ["small.toml", "--text", "text.txt", "--set", "model.vocabulary=0"]
+    done = cogwheel("train", *text, "training.steps=1", "--out", "teacher")
+    assert done.returncode == 0, done.stderr
+    found = said(cogwheel, *text, "task.teacher=teacher", "training.micro_batches=2", "--ranks", 2, "--machine", "machine.toml")
+    expect_left_out(found, {f"{key} 2": f"parallel.{key}: expected 1 beside task.teacher, got 2" for key in ("context", "tensor")})
+
+
+def expect_left_out(found, reasons):
+    refused = {each["name"]: each["reason"] for each in found["refused"]}
+    for name, reason in reasons.items():
+        assert refused[name].startswith(reason), refused
+        assert name not in layouts(found)
 
 
 def test_layouts_of_this_machine_are_measured(cogwheel):

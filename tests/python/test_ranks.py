@@ -199,6 +199,7 @@ def test_what_one_process_does_is_refused_of_several(work):
         ("RANK", "first", "RANK: expected a whole number from 0, got first"),
         ("RANK", "2", "RANK: expected one below 2, the ranks that there are, got 2"),
         ("COGWHEEL_RANK_TIMEOUT", "0", "COGWHEEL_RANK_TIMEOUT: expected a whole number from 1, got 0"),
+        ("MASTER_ADDR", "localhost", "MASTER_PORT: expected one for each of 2 ranks, got none"),
     ],
 )
 def test_what_a_launcher_says_is_checked(work, name, value, says):

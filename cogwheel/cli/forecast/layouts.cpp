@@ -181,6 +181,14 @@ LayoutAnswer answer_to(const runs::RunConfig& config, const std::shared_ptr<cons
   facts.divided = memory.divided;
   if (const auto* model = config.model.get_if<LanguageModelOptions>())
     facts.shape = shape_of(*model, config.training.recompute);
+  facts.refused = [task, model = config.model](std::int64_t context, std::int64_t tensor) -> std::string {
+    try {
+      task->expect_shared(model, context, tensor);
+      return "";
+    } catch (const UsageError& refusal) {
+      return refusal.what();
+    }
+  };
   const bool has_network = machine.within_node || machine.between_nodes;
   if (request.here.count() > 1 && !machine.device && !has_network)
     machine = with_network(std::move(machine), request.here, answer);
@@ -230,7 +238,7 @@ void print_answer(const LayoutAnswer& answer, const runs::RunConfig& config, con
     fmt::print("\n{}", pages::table_text(table));
   }
   if (answer.forecast.refused.empty()) return;
-  fmt::print("\nnot possible:\n");
+  fmt::print("\nleft out:\n");
   for (const runs::Refusal& each : answer.forecast.refused) fmt::print("  {}: {}\n", each.layout, each.reason);
 }
 

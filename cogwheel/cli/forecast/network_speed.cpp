@@ -172,11 +172,11 @@ runs::Machine NetworkSpeed::machine() const {
     return runs::seconds_of_sum(static_cast<double>(sum.bytes), {.ranks = ranks}, network);
   };
   const Sum &least = sums.front(), &most = sums.back();
-  constexpr double least_difference = 1e-9;
   const double latency = least.seconds / seconds(least, {1, unlimited}),
-               transfer = most.seconds - latency * seconds(most, {1, unlimited});
+               // On a busy machine the little ones may have taken as long.
+      transfer = std::max(most.seconds - latency * seconds(most, {1, unlimited}), most.seconds / 2);
   runs::Link link{.latency = latency,
-                  .bandwidth = seconds(most, {0, 1}) / std::max(transfer, least_difference),
+                  .bandwidth = seconds(most, {0, 1}) / transfer,
                   .work = work_seconds / runs::sent_in_sum(static_cast<double>(most.bytes), ranks)};
   if (after_computation.gather > 0) {
     link.wake_up = std::max(latency, after_computation.gather / static_cast<double>(ranks - 1));

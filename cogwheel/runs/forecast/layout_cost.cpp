@@ -263,23 +263,26 @@ std::string refused_data(std::int64_t ranks, const StepFacts& facts) {
   return facts.slices % ranks == 0 ? "" : not_a_multiple("training.micro_batches", ranks, facts.slices);
 }
 
+std::string refused_by_run(std::int64_t context, std::int64_t tensor, const StepFacts& facts) {
+  if (facts.refused)
+    if (std::string reason = facts.refused(context, tensor); !reason.empty()) return reason;
+  return facts.shape->has_state ? "runs, but what it takes where a mechanism has a state is not counted here" : "";
+}
+
 std::string refused_context(std::int64_t ranks, const StepFacts& facts) {
   if (ranks == 1) return "";
   if (!facts.shape) return expected_got("model", "a language model, whose texts can be cut", "another");
-  if (facts.shape->has_state)
-    return expected_got("model.mechanism", "one without a state: what its exchange takes is not counted", "a state");
   if (!std::has_single_bit(static_cast<std::uint64_t>(ranks)))
     return expected_got("ranks that share a text", "a power of two", std::to_string(ranks));
   // Each has a stretch of the first half and one of the second, for equal work under a causal mask.
-  return facts.shape->context % (2 * ranks) == 0 ? ""
-                                                 : not_a_multiple("model.context", 2 * ranks, facts.shape->context);
+  if (facts.shape->context % (2 * ranks) != 0) return not_a_multiple("model.context", 2 * ranks, facts.shape->context);
+  return refused_by_run(ranks, 1, facts);
 }
 
 std::string refused_tensor(std::int64_t ranks, const StepFacts& facts) {
   if (ranks == 1) return "";
   if (!facts.shape) return expected_got("model", "a language model, whose heads can be divided", "another");
-  if (facts.shape->has_state)
-    return expected_got("model.mechanism", "one without a state, which every rank computes whole", "a state");
+  if (facts.shape->has_state) return refused_by_run(1, ranks, facts);
   const std::int64_t heads = ranks * facts.shape->sub_heads;
   const std::tuple<const char*, std::int64_t, std::int64_t> divided[] = {
       {"model.heads", heads, facts.shape->heads},
@@ -287,7 +290,7 @@ std::string refused_tensor(std::int64_t ranks, const StepFacts& facts) {
       {"model.feed_forward", ranks, facts.shape->feed_forward}};
   for (const auto& [key, multiple, count] : divided)
     if (count % multiple != 0) return not_a_multiple(key, multiple, count);
-  return "";
+  return refused_by_run(1, ranks, facts);
 }
 
 void refuse(std::vector<Refusal>& refused, const Layout& layout, const std::string& reason, bool too_large = false) {
@@ -389,6 +392,11 @@ LayoutForecast layout_forecast(std::int64_t ranks, const StepFacts& facts, const
       const std::string of_context = refused_context(context, facts), of_data = refused_data(data, facts);
       if (!of_context.empty()) {
         refuse(forecast.refused, {.context = context}, of_context);
+        continue;
+      }
+      if (const std::string of_both = context > 1 && tensor > 1 ? refused_by_run(context, tensor, facts) : "";
+          !of_both.empty()) {
+        refuse(forecast.refused, {.context = context, .tensor = tensor}, of_both);
         continue;
       }
       if (!of_data.empty()) {

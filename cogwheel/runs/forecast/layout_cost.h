@@ -2,6 +2,7 @@
 // each way in which ranks can share a step. docs/distributed.md says what is counted.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,6 +49,8 @@ struct StepFacts {
   double rest_seconds = 0;     // of a step besides: the batch, the norm of the gradient, the optimiser
   bool moments_divide = true;  // the optimiser goes number by number
   std::optional<TransformerShape> shape = {};
+  // Why a run would not let so many ranks share a text and the heads, or nothing.
+  std::function<std::string(std::int64_t context, std::int64_t tensor)> refused = {};
 };
 
 // Ranks that exchange, by their places: `stride` numbers apart.
@@ -88,7 +91,7 @@ struct Refusal {
 
 struct LayoutForecast {
   std::vector<LayoutCost> layouts = {};  // that fit, fastest first
-  std::vector<Refusal> refused = {};     // what cannot be, and what does not fit
+  std::vector<Refusal> refused = {};     // what cannot be, does not fit, or is not counted here
 };
 
 // All layouts of so many ranks whose groups for tensors and texts lie within a node. `room`: bytes of a rank.

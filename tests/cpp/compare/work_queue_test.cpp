@@ -154,6 +154,19 @@ TEST(WorkQueue, IsJoinedByWorkersThatMakeTheSame) {
             path + ": the build of cogwheel: expected 0123, got " + terms_here().build);
   EXPECT_EQ(refusal(but(&WorkTerms::instructions, "z80")),
             path + ": instructions: expected z80, got " + terms_here().instructions);
+  EXPECT_EQ(refusal(but(&WorkTerms::matrix_products, "abacus")),
+            path + ": the library of matrix products: expected abacus, got " + terms_here().matrix_products);
+  // Of bfloat16 numbers a worker takes the others' products, and says so where it has none such.
+  const WorkTerms own = terms_here(true);
+  WorkTerms terms = own;
+  EXPECT_FALSE(terms.attention_product.empty() || terms.layer_product.empty());
+  EXPECT_EQ(refusal(terms), "");
+  terms.attention_product = "widened";
+  EXPECT_EQ(refusal(terms), "");
+  EXPECT_EQ(terms_here(true).attention_product, "widened");
+  terms.attention_product = "abacus";
+  EXPECT_EQ(refusal(terms).rfind(path + ": products of bfloat16 numbers in attention: expected abacus, got ", 0), 0U);
+  EXPECT_EQ(refusal(own), "");
 }
 
 TEST(WorkQueue, IsClosedWhereItsProcessHasEnded) {
