@@ -12,6 +12,7 @@
 #include "cogwheel/core/error.h"
 #include "cogwheel/core/wording/nearest_names.h"
 #include "cogwheel/nn/mixers/alibi.h"
+#include "cogwheel/nn/weights/new_parameter.h"
 #include "cogwheel/ops/pairwise/parameters.h"
 
 namespace cogwheel::bindings {

@@ -1,6 +1,9 @@
 // What a notebook shows of Python's objects, as HTML and as text: operators of str, which python/cogwheel/shown.py
 // calls.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/library.h>

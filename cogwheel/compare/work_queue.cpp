@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "cogwheel/attention/kernels/isa.h"
+#include "cogwheel/attention/mechanisms/layer_pattern.h"
 #include "cogwheel/compare/plan/plan.h"
 #include "cogwheel/compare/record/results_json.h"
 #include "cogwheel/compare/run_maker.h"

@@ -172,9 +172,9 @@ runs::Machine NetworkSpeed::machine() const {
     return runs::seconds_of_sum(static_cast<double>(sum.bytes), {.ranks = ranks}, network);
   };
   const Sum &least = sums.front(), &most = sums.back();
-  const double latency = least.seconds / seconds(least, {1, unlimited}),
-               // On a busy machine the little ones may have taken as long.
-      transfer = std::max(most.seconds - latency * seconds(most, {1, unlimited}), most.seconds / 2);
+  const double latency = least.seconds / seconds(least, {1, unlimited});
+  // On a busy machine the smallest sum may have taken as long as the largest.
+  const double transfer = std::max(most.seconds - latency * seconds(most, {1, unlimited}), most.seconds / 2);
   runs::Link link{.latency = latency,
                   .bandwidth = seconds(most, {0, 1}) / transfer,
                   .work = work_seconds / runs::sent_in_sum(static_cast<double>(most.bytes), ranks)};

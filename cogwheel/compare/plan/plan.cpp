@@ -1,6 +1,7 @@
 #include "cogwheel/compare/plan/plan.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,7 @@
 #include "cogwheel/research/reproduce/trained_reproduction.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>

@@ -5,6 +5,8 @@
 // have the whole state after it, the bits of one rank. Ranks that share texts or heads (parallel.context,
 // parallel.tensor) have the same slices. What every rank has to call is marked "collective".
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <atomic>
 #include <cstdint>
 #include <filesystem>

@@ -30,6 +30,14 @@ TEST(NetworkSpeed, GivesTheLinksBack) {
   EXPECT_EQ(far.devices_per_node, 2);
 }
 
+TEST(NetworkSpeed, GivesNoMoreThanTwiceTheRateOfTheLargestSum) {
+  NetworkSpeed speed = speed_of(4, 1, {2e-4, 5e8});
+  const double rate = speed.machine().within_node->bandwidth;
+  speed.sums.front().seconds = speed.sums.back().seconds;  // of a machine that was busy with the smallest
+  EXPECT_GT(speed.machine().within_node->bandwidth, rate);
+  EXPECT_LE(speed.machine().within_node->bandwidth, 2 * rate);
+}
+
 TEST(NetworkSpeed, TakesWhatLayersWaitForFromExchangesAfterComputations) {
   NetworkSpeed speed = speed_of(4, 1, {2e-4, 5e8});
   speed.after_computation = {.gather = 3e-3, .all_to_all = 1.4e-3};
