@@ -74,7 +74,7 @@ def _process_group(rank: int, ranks: int) -> str:
     """The name of a group of all ranks, once all of them are there."""
     place = os.environ.get("COGWHEEL_RENDEZVOUS", "env://")
     timeout = datetime.timedelta(seconds=_number("COGWHEEL_RANK_TIMEOUT", 600, 1))
-    for name in ("RANK", "WORLD_SIZE", *(("MASTER_ADDR", "MASTER_PORT") if place == "env://" else ())):
+    for name in ("RANK", *(("MASTER_ADDR", "MASTER_PORT") if place == "env://" else ())):
         if name not in os.environ:
             _fail(name, f"one for each of {ranks} ranks", "none")
     torch.distributed.Backend.register_backend("gloo_of_one_thread", _gloo_of_one_thread, devices=["cpu"])

@@ -10,7 +10,7 @@ import cogwheel
 # Not functions of a whole matrix, whose rows do not stand alone.
 MECHANISMS = [entry["name"] for entry in cogwheel.mechanisms() if entry["family"] == "pairwise" and entry["level"] == "operator"]
 SHAPE = Shape(batch=1, heads=2, key_heads=1, queries=700, keys=700, head_dim=20, value_dim=20)
-# Parts of one query and of many, whose ends lie within blocks of queries and keys and at those.
+# Parts of more than 16 queries, which are not split over the keys; their ends lie within blocks of queries and keys and at those.
 CUTS = [0, 17, 190, 331, 512, 575, 600, 700]
 OPTIONS = {"causal": {"causal": True}, "window": {"causal": True, "window": 300}, "all keys": {"causal": False}}
 

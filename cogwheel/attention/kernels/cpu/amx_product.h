@@ -38,6 +38,7 @@ struct TileShape {
 template <class Tiles>
 class AmxBlocks {
   static constexpr std::int64_t side = 16;
+  static_assert(side <= PairProduct::chain_pairs && PairProduct::chain_pairs % side == 0);
 
  public:
   static void product(std::int64_t rows, std::int64_t vectors, std::int64_t pairs, const PairOperands& x) {
