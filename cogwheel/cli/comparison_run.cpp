@@ -43,7 +43,7 @@ std::string compiler() {
 }
 
 compare::WorkTerms terms_of(const compare::Comparison& comparison, const compare::RunStore* store) {
-  compare::WorkTerms terms = compare::terms_here(comparison.configuration.training.precision == "bf16");
+  compare::WorkTerms terms = compare::terms_here(comparison.configuration.training.multiplies_bfloat16());
   if (store != nullptr) {
     terms.store = store->folder().string();
     terms.store_version = store->version();
@@ -212,7 +212,7 @@ compare::ComparisonJob run_comparison(const compare::ComparisonFolder& folder, c
   comparison.machine.workers = workers.count > 1 ? workers.count : 0;
   comparison.machine.device = comparison.configuration.training.device;
   comparison.machine.device_name = nn::product_name(comparison.machine.device);
-  if (comparison.configuration.training.precision == "bf16")
+  if (comparison.configuration.training.multiplies_bfloat16())
     comparison.machine.bfloat16_products = ops::bfloat16_products_text();
   comparison.versions = {.cogwheel = COGWHEEL_VERSION,
                          .torch = TORCH_VERSION,

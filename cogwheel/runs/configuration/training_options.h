@@ -45,6 +45,8 @@ struct TrainingOptions {
   std::vector<std::string> prompts = {};
   double spike_deviations = 0;     // a loss or gradient so many robust deviations above its median is a spike; 0: none
   std::int64_t spike_returns = 3;  // how many spikes send a run back to its last checkpoint before it ends
+
+  bool multiplies_bfloat16() const { return precision == "bf16"; }
 };
 
 // The allowed range of each. Even at the maxima the number of tokens fits into 64 bits.

@@ -106,7 +106,7 @@ std::vector<PassMoment> pass_moments(const RunConfig& config, const Task& task, 
     });
   }
   {
-    const nn::BFloat16Products products(slice.precision == "bf16");
+    const nn::BFloat16Products products(slice.multiplies_bfloat16());
     const nn::RecomputedBlocks recomputed(slice.recompute);
     task.loss_in(phase, *model, batch, slice.seed).backward();
   }

@@ -46,12 +46,10 @@ nlohmann::json machine(const TrainingOptions& training) {
           {"torch", TORCH_VERSION}};
 }
 
-bool multiplies_bfloat16(const TrainingOptions& training) { return training.precision == "bf16"; }
-
 // How this process multiplies bfloat16, in attention and in layers, for runs that do.
 nlohmann::json products(const TrainingOptions& training) {
   auto chosen = nlohmann::json::object();
-  if (multiplies_bfloat16(training))
+  if (training.multiplies_bfloat16())
     for (const ops::BFloat16Product& each : ops::bfloat16_products()) chosen[std::string(each.where)] = each.product;
   return chosen;
 }

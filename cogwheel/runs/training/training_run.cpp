@@ -256,7 +256,7 @@ std::vector<double> TrainingRun::losses_of_slices(const Batch& batch, const std:
     losses.push_back(0);
     if (share > 0) {
       const at::Tensor loss = [&] {
-        const nn::BFloat16Products products(options.precision == "bf16");
+        const nn::BFloat16Products products(options.multiplies_bfloat16());
         const nn::RecomputedBlocks recomputed(options.recompute);
         if (moments_) moments_->wait_for_rest_of_model();
         const nn::AwaitedWeights awaited([this](const torch::nn::Module& block) {
